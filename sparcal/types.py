@@ -1,0 +1,211 @@
+"""What flows between the parts: Features, Scores, the three roles, and the errors.
+
+    SparcalError
+    ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
+    ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
+    ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
+    ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
+    ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
+    └── MissingExtraError  an optional dependency is not installed                 (also ImportError)
+
+Axes have one letter everywhere: n images, k calibration images, h w grid, d channels, s kept
+directions, m bank rows, H W pixels. Grids are channels last, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from sparcal.images import Preprocess
+    from sparcal.maps import MapRule
+
+Side = Literal["both", "reference", "test"]
+Family = Literal["reference", "mutual", "cls"]
+Index = int | slice | Sequence[int] | Tensor
+
+
+class SparcalError(Exception):
+    """Every error that sparcal raises on purpose; its text is one sentence for a person."""
+
+
+class ShapeError(SparcalError, ValueError):
+    """A tensor has the wrong shape, or two grids do not match."""
+
+
+class DataError(SparcalError, ValueError):
+    """Something that came from outside (an image, a folder, a value) cannot be used."""
+
+
+class NotFittedError(SparcalError, RuntimeError):
+    """Something was used before it was fitted."""
+
+
+class ArtifactError(SparcalError, ValueError):
+    """A saved file is damaged, of another version, or of another kind."""
+
+
+class WeightsError(SparcalError, RuntimeError):
+    """Pretrained weights cannot be had on this machine."""
+
+
+class MissingExtraError(SparcalError, ImportError):
+    """An optional dependency is not installed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Patch features of n images, on one or several grids.
+
+    Args:
+        levels: one `(n, h, w, d)` floating tensor per grid, channels last, all with the same n.
+        cls: one `(n, c)` vector per image for hosts that score images from it; no correction touches it.
+    """
+
+    levels: tuple[Tensor, ...]
+    cls: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.levels, tuple) or not self.levels:
+            raise ShapeError(
+                f"Features needs a tuple of at least one (n, h, w, d) tensor, got {type(self.levels).__name__}"
+                f"{' of length 0' if isinstance(self.levels, tuple) else ''}: write Features((x,))."
+            )
+        for number, level in enumerate(self.levels):
+            if not isinstance(level, Tensor) or level.ndim != 4 or not level.is_floating_point():
+                got = f"{tuple(level.shape)} {level.dtype}" if isinstance(level, Tensor) else type(level).__name__
+                raise ShapeError(
+                    f"Features level {number} must be a floating tensor (n, h, w, d), got {got}: "
+                    "put channels last and keep the image axis."
+                )
+            if len(level) != len(self.levels[0]):
+                raise ShapeError(
+                    f"Features levels must hold the same images, got {len(self.levels[0])} in level 0 "
+                    f"and {len(level)} in level {number}: encode them together."
+                )
+        if self.cls is not None and (self.cls.ndim != 2 or len(self.cls) != len(self)):
+            raise ShapeError(
+                f"Features.cls must be ({len(self)}, c), one row per image, got {tuple(self.cls.shape)}: "
+                "encode patches and CLS together."
+            )
+
+    def __len__(self) -> int:
+        return len(self.levels[0])
+
+    def __getitem__(self, index: Index) -> Self:
+        """The chosen images; an integer keeps the image axis."""
+        if isinstance(index, int):
+            index = range(len(self))[index : index + 1 or None]
+        if isinstance(index, Sequence):
+            index = torch.as_tensor(list(index), dtype=torch.long)
+        return type(self)(tuple(x[index] for x in self.levels), None if self.cls is None else self.cls[index])
+
+    @property
+    def grids(self) -> tuple[tuple[int, int, int], ...]:
+        """`(h, w, d)` of each level."""
+        return tuple((x.shape[1], x.shape[2], x.shape[3]) for x in self.levels)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same images with every level changed; `cls` stays."""
+        return type(self)(tuple(change(x) for x in self.levels), self.cls)
+
+    @classmethod
+    def cat(cls, parts: Sequence[Features]) -> Self:
+        """All images of `parts`, in order."""
+        if not parts:
+            raise ShapeError("Features.cat needs at least one part, got none: encode at least one image.")
+        if any(part.grids != parts[0].grids or (part.cls is None) != (parts[0].cls is None) for part in parts):
+            grids = ", ".join(sorted({str(part.grids) for part in parts}))
+            raise ShapeError(f"Features.cat needs parts on one grid, all with or all without cls, got grids {grids}.")
+        levels = tuple(torch.cat(level) for level in zip(*(part.levels for part in parts), strict=True))
+        vectors = [part.cls for part in parts if part.cls is not None]
+        return cls(levels, torch.cat(vectors) if vectors else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Anomaly scores of n images; larger is more anomalous.
+
+    Args:
+        image: `(n,)`.
+        cell: `(n, h, w)`, on the detector's own grid; `sparcal.maps` takes it to native pixels.
+    """
+
+    image: Tensor
+    cell: Tensor
+
+    def __post_init__(self) -> None:
+        if self.image.ndim != 1 or self.cell.ndim != 3 or len(self.image) != len(self.cell):
+            raise ShapeError(
+                f"Scores needs image (n,) and cell (n, h, w), got {tuple(self.image.shape)} and {tuple(self.cell.shape)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Self:
+        chosen = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
+        return type(self)(self.image[chosen], self.cell[chosen])
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Images to Features; `id` names architecture, weights, layers, aggregation and preprocessing."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def preprocess(self) -> Preprocess: ...
+    def __call__(self, pixels: Tensor) -> Features:
+        """`pixels`: (n, 3, H, W), already preprocessed by `self.preprocess`."""
+        ...
+
+
+@runtime_checkable
+class Correction(Protocol):
+    """Features to Features, fitted on the k calibration normals of a lot."""
+
+    on: Side
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self: ...
+    def apply(self, features: Features) -> Features:
+        """The test side."""
+        ...
+
+    def apply_reference(self, reference: Features) -> Features:
+        """The reference side; the same as `apply` for most."""
+        ...
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """A frozen scoring rule: `fit` builds its reference, `score` judges features against it."""
+
+    family: Family
+    map_rule: MapRule
+
+    def fit(self, reference: Features | None) -> Self:
+        """`reference`: normal features; None only for families that have no reference side."""
+        ...
+
+    def score(self, features: Features) -> Scores: ...
+
+
+def require_reference(thing: object, reference: Features | None) -> Features:
+    """`reference`, or a DataError where a detector that needs one got none."""
+    if reference is None or len(reference) == 0:
+        got = "none" if reference is None else "0 images"
+        raise DataError(f"{type(thing).__name__} needs reference features of normal images, got {got}: pass reference=.")
+    return reference
+
+
+def require_fitted(thing: object, state: str) -> None:
+    """Raise NotFittedError unless `thing.state` is set."""
+    if getattr(thing, state, None) is None:
+        name = type(thing).__name__
+        raise NotFittedError(f"{name} must be fitted before use, got an unfitted one: call {name}.fit first.")
