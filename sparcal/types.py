@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from sparcal.images import Preprocess
     from sparcal.maps import MapRule
+
+    from sparcal.images import Preprocess
 
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]
@@ -161,6 +162,11 @@ class Encoder(Protocol):
     def id(self) -> str: ...
     @property
     def preprocess(self) -> Preprocess: ...
+    @property
+    def cell_pixels(self) -> int:
+        """Input pixels along one side of a cell of the finest level."""
+        ...
+
     def __call__(self, pixels: Tensor) -> Features:
         """`pixels`: (n, 3, H, W), already preprocessed by `self.preprocess`."""
         ...
@@ -200,7 +206,9 @@ def require_reference(thing: object, reference: Features | None) -> Features:
     """`reference`, or a DataError where a detector that needs one got none."""
     if reference is None or len(reference) == 0:
         got = "none" if reference is None else "0 images"
-        raise DataError(f"{type(thing).__name__} needs reference features of normal images, got {got}: pass reference=.")
+        raise DataError(
+            f"{type(thing).__name__} needs reference features of normal images, got {got}: pass reference=."
+        )
     return reference
 
 

@@ -1,0 +1,125 @@
+"""The paper's ablations of SPARC, and no correction at all: what each part of the method is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid
+from sparcal.types import Features, Side, require_fitted
+
+
+@dataclass
+class Identity:
+    """No correction: the base of every comparison."""
+
+    on: Side = "both"
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        return self
+
+    def apply(self, features: Features) -> Features:
+        return features
+
+    def apply_reference(self, reference: Features) -> Features:
+        return reference
+
+
+@dataclass
+class MeanOnly:
+    """f - mu: subtracts the per-cell calibration mean, and removes no direction.
+
+    After `fit`: `mean_`, one (h, w, d) per level.
+    """
+
+    on: Side = "both"
+    mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        check_calibration(calibration, "MeanOnly")
+        self.mean_ = cell_means(calibration)
+        return self
+
+    def apply(self, features: Features) -> Features:
+        require_fitted(self, "mean_")
+        assert self.mean_ is not None
+        check_grid(features, self.mean_, "MeanOnly.apply")
+        return Features(tuple(x - mu for x, mu in zip(features.levels, self.mean_, strict=True)), features.cls)
+
+    def apply_reference(self, reference: Features) -> Features:
+        return self.apply(reference)
+
+
+@dataclass
+class GlobalSubspace:
+    """One rank k - 1 subspace for all cells: the top right singular vectors of every cell's centred features, stacked.
+
+    After `fit`: `mean_`, one (h, w, d) per level; `basis_`, one (k - 1, d) per level.
+    """
+
+    on: Side = "both"
+    mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        k = check_calibration(calibration, "GlobalSubspace")
+        self.mean_ = cell_means(calibration)
+        self.basis_ = tuple(
+            _leading_directions(x, mu, k - 1) for x, mu in zip(calibration.levels, self.mean_, strict=True)
+        )
+        return self
+
+    def apply(self, features: Features) -> Features:
+        require_fitted(self, "basis_")
+        assert self.mean_ is not None
+        assert self.basis_ is not None
+        check_grid(features, self.mean_, "GlobalSubspace.apply")
+        levels = zip(features.levels, self.mean_, self.basis_, strict=True)
+        return Features(tuple(x - ((x - mu) @ v.mT) @ v for x, mu, v in levels), features.cls)
+
+    def apply_reference(self, reference: Features) -> Features:
+        return self.apply(reference)
+
+
+@dataclass
+class SparcMean:
+    """(I - V V^T)(f - mu): SPARC with the calibration mean removed as well.
+
+    After `fit`: `sparc_`, the fitted SPARC.
+    """
+
+    rank: int | None = None
+    on: Side = "both"
+    sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        self.sparc_ = SPARC(rank=self.rank).fit(calibration, reference)
+        return self
+
+    def apply(self, features: Features) -> Features:
+        require_fitted(self, "sparc_")
+        assert self.sparc_ is not None
+        assert self.sparc_.mean_ is not None
+        corrected = self.sparc_.apply(features)
+        levels = zip(corrected.levels, self.sparc_.mean_, strict=True)
+        return Features(tuple(x - mu for x, mu in levels), features.cls)
+
+    def apply_reference(self, reference: Features) -> Features:
+        return self.apply(reference)
+
+
+def cell_means(features: Features) -> tuple[Tensor, ...]:
+    """The mean over images at each cell, accumulated in float64."""
+    return tuple(x.mean(dim=0, dtype=torch.float64).to(x.dtype) for x in features.levels)
+
+
+def _leading_directions(x: Tensor, mean: Tensor, count: int) -> Tensor:
+    """The `count` longest directions of all centred cells together; zero rows where there are fewer."""
+    rows = (x.double() - mean.double()).flatten(0, 2)  # (k h w, d)
+    values, vectors = torch.linalg.eigh(rows.mT @ rows)  # ascending
+    values, vectors = values.flip(-1)[:count], vectors.flip(-1)[:, :count]
+    keep = values.clamp_min(0).sqrt() > RANK_TOLERANCE * x.double().norm()
+    return torch.where(keep, vectors, 0.0).mT.to(x.dtype).contiguous()

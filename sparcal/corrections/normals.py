@@ -1,0 +1,52 @@
+"""The plain rival that anybody would try first: put the lot's calibration normals into the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from torch import Tensor
+
+from sparcal.sparc import SPARC, check_calibration
+from sparcal.types import Features, Side, require_fitted
+
+
+@dataclass
+class NormalsInReference:
+    """Adds the calibration normals to the reference, alone or after SPARC has corrected everything.
+
+    Args:
+        after: "none" leaves all features as they are; "sparc" and "recentred" correct reference, normals and test
+            features first. At full rank SPARC collapses the normals to their mean, so it is that mean which is added.
+
+    After `fit`: `normals_`, one (k, h, w, d) per level; `cls_`, (k, c) or None; `sparc_`, the SPARC or None.
+    """
+
+    after: Literal["none", "sparc", "recentred"] = "none"
+    on: Side = "both"
+    normals_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    cls_: Tensor | None = field(default=None, init=False, repr=False)
+    sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        check_calibration(calibration, "NormalsInReference")
+        self.sparc_ = None
+        if self.after != "none":
+            recentre: Literal["none", "cell"] = "cell" if self.after == "recentred" else "none"
+            self.sparc_ = SPARC(recentre=recentre).fit(calibration, reference)
+        self.normals_, self.cls_ = self.apply_if(calibration).levels, calibration.cls
+        return self
+
+    def apply(self, features: Features) -> Features:
+        require_fitted(self, "normals_")
+        return self.apply_if(features)
+
+    def apply_reference(self, reference: Features) -> Features:
+        require_fitted(self, "normals_")
+        assert self.normals_ is not None
+        corrected = self.sparc_.apply_reference(reference) if self.sparc_ is not None else reference
+        return Features.cat([corrected, Features(self.normals_, self.cls_)])
+
+    def apply_if(self, features: Features) -> Features:
+        """SPARC's correction where `after` asks for one."""
+        return self.sparc_.apply(features) if self.sparc_ is not None else features

@@ -1,0 +1,132 @@
+"""The text form of an encoder: `source:model?layers=8,16&aggregate=pool&size=256&...`, one line that says everything.
+
+What a text leaves out is filled in from a recipe (a host's wishes) or from the model's own defaults; the `id` of a
+loaded encoder has nothing left out, so equal ids mean equal features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal, get_args
+from urllib.parse import parse_qsl
+
+from sparcal.images import Preprocess
+from sparcal.types import DataError
+
+Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
+SOURCES = ("bundled", "timm", "openclip")
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder in words; None means "not said".
+
+    Args:
+        source: who builds the network.
+        model: the source's name for architecture and weights, with the weight tag (`wide_resnet50_2.tv_in1k`).
+        layers: for networks with stages, strides (8 = an eighth of the input size); for plain transformers,
+            zero-based blocks, negative ones counted from the end.
+        aggregate: how the layers become the grids that are corrected; see `sparcal.encoders.aggregate`.
+        norm: whether transformer tokens pass the network's final normalisation.
+        cls: whether an image vector (class token, or pooled last stage) is returned as well.
+        resize, size, crop, multiple, resample: see `sparcal.images.Preprocess`.
+    """
+
+    source: str
+    model: str
+    layers: tuple[int, ...] | None = None
+    aggregate: Aggregate | None = None
+    norm: bool | None = None
+    cls: bool | None = None
+    resize: Literal["short", "square", "pad"] | None = None
+    size: int | None = None
+    crop: int | None = None
+    multiple: int | None = None
+    resample: Literal["bilinear", "bicubic", "lanczos"] | None = None
+
+    def filled(self, recipe: EncoderSpec) -> EncoderSpec:
+        """This spec with what it does not say taken from `recipe`; source and model stay.
+
+        The five words about geometry belong together (a crop makes no sense under another size), so they are taken
+        over only when this spec says none of them.
+        """
+        geometry = ("resize", "size", "crop", "multiple", "resample")
+        own_geometry = any(getattr(self, name) is not None for name in geometry)
+        wanted = [f.name for f in fields(self) if f.name not in ("source", "model")]
+        missing = [n for n in wanted if getattr(self, n) is None and not (own_geometry and n in geometry)]
+        return replace(self, **{name: getattr(recipe, name) for name in missing})
+
+    def preprocess(self, mean: tuple[float, ...], std: tuple[float, ...], *, size: int, resample: str) -> Preprocess:
+        """The preprocessing that this spec asks for, with the network's own statistics."""
+        return Preprocess(
+            size=self.size or size,
+            resize=self.resize or "square",
+            crop=self.crop,
+            multiple=self.multiple or 1,
+            resample=self.resample or resample,  # type: ignore[arg-type]
+            mean=tuple(mean),  # type: ignore[arg-type]
+            std=tuple(std),  # type: ignore[arg-type]
+        )
+
+    def __str__(self) -> str:
+        head = self.source if self.source == "bundled" else f"{self.source}:{self.model}"
+        said = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("source", "model")]
+        words = "&".join(f"{name}={_word(value)}" for name, value in said if value is not None)
+        return f"{head}?{words}" if words else head
+
+
+def parse_spec(text: str) -> EncoderSpec:
+    """The spec that `text` writes down."""
+    head, _, query = text.partition("?")
+    source, _, model = head.partition(":")
+    if source not in SOURCES or (source == "bundled") == bool(model):
+        raise DataError(
+            f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {text!r}: "
+            "run 'sparcal encoders' for the list."
+        )
+    said: dict[str, object] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _READERS:
+            raise DataError(f"An encoder has no setting {name!r} (in {text!r}); choose from {', '.join(_READERS)}.")
+        said[name] = _read(name, value, text)
+    return EncoderSpec(source=source, model=model, **said)  # type: ignore[arg-type]
+
+
+def _read(name: str, value: str, text: str) -> object:
+    kind = _READERS[name]
+    try:
+        if isinstance(kind, tuple):
+            if value not in kind:
+                raise ValueError
+            return value
+        if kind == "integers":
+            return tuple(int(part) for part in value.split(","))
+        if kind == "switch":
+            return {"0": False, "1": True}[value]
+        number = int(value)
+        if number < 1:
+            raise ValueError
+        return number
+    except (ValueError, KeyError):
+        wanted = {"integers": "integers such as 8,16", "switch": "0 or 1", "integer": "an integer of at least 1"}
+        expected = " or ".join(kind) if isinstance(kind, tuple) else wanted[kind]
+        raise DataError(f"The encoder setting {name} must be {expected}, got {value!r} in {text!r}.") from None
+
+
+def _word(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+_READERS: dict[str, tuple[str, ...] | Literal["integers", "switch", "integer"]] = {
+    "layers": "integers",
+    "aggregate": get_args(Aggregate),
+    "norm": "switch",
+    "cls": "switch",
+    "resize": ("short", "square", "pad"),
+    "size": "integer",
+    "crop": "integer",
+    "multiple": "integer",
+    "resample": ("bilinear", "bicubic", "lanczos"),
+}

@@ -1,0 +1,174 @@
+"""Image encoders from timm: CNN stages, Swin, ConvNeXt and plain vision transformers, behind one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from sparcal.encoders.aggregate import AGGREGATES
+from sparcal.encoders.spec import EncoderSpec
+from sparcal.encoders.weights import find_weights, load_into, weights_error
+from sparcal.images import Preprocess
+from sparcal.types import DataError, Features
+
+
+@dataclass(frozen=True, eq=False)
+class TimmEncoder:
+    """A frozen timm network read at some of its layers; make one with `load_encoder`.
+
+    Args:
+        id: everything that decides the features, in one line.
+        model: a timm network with `forward_intermediates`, in eval mode.
+        indices: which of its layers are read, finest first.
+        spec: aggregation, normalisation and image vector, nothing left unsaid.
+    """
+
+    id: str
+    model: nn.Module
+    indices: tuple[int, ...]
+    cell_pixels: int
+    spec: EncoderSpec
+    preprocess: Preprocess
+
+    def __call__(self, pixels: Tensor) -> Features:
+        """Features of (n, 3, H, W) preprocessed pixels."""
+        tokens = _is_plain_transformer(self.model)
+        run: Any = self.model.forward_intermediates
+        read = {"indices": list(self.indices), "norm": bool(self.spec.norm), "output_fmt": "NCHW"}
+        if not self.spec.cls:
+            return self._aggregate(run(pixels, stop_early=True, intermediates_only=True, **read), None)
+        last, layers = run(pixels, **read)
+        vector = last[:, 0] if tokens else _pooled(last, _channels(self.model)[-1])
+        return self._aggregate(layers, vector)
+
+    def _aggregate(self, layers: list[Tensor], vector: Tensor | None) -> Features:
+        assert self.spec.aggregate is not None
+        return Features(AGGREGATES[self.spec.aggregate](layers), vector)
+
+
+def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None) -> TimmEncoder:
+    """The timm network that `spec` names, with pretrained weights from a file, a folder, or the hub.
+
+    Args:
+        weights: a weight file; None looks in $SPARCAL_WEIGHTS, then asks the hub; "random:SEED" is for tests only.
+    """
+    import timm
+
+    architecture, _, tag = spec.model.partition(".")
+    if not timm.is_model(architecture):
+        close = ", ".join(timm.list_models(f"*{architecture[:6]}*")[:5]) or "none with a similar name"
+        raise DataError(f"timm has no model {architecture!r} (in {str(spec)!r}); close ones: {close}.")
+    if not tag:
+        raise DataError(
+            f"The encoder {str(spec)!r} must name its weights, got no tag: write timm:{architecture}.TAG, for instance "
+            f"{', '.join(timm.list_pretrained(architecture)[:3]) or 'one of the model card'}."
+        )
+    found = find_weights(spec.model, weights)
+    try:
+        model = _create(spec, pretrained=found is None)
+    except (OSError, RuntimeError, ValueError) as error:
+        if found is None:
+            raise weights_error(spec.model, error) from error
+        raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {error}.") from error
+    if found is None:
+        return from_timm_model(model, spec, weights_note="hub")
+    return from_timm_model(model, spec, weights_note=load_into(model, found))
+
+
+def from_timm_model(model: nn.Module, spec: EncoderSpec, *, weights_note: str) -> TimmEncoder:
+    """An encoder around a timm network that is already built; `weights_note` goes into its id."""
+    model.eval().requires_grad_(False)
+    strides = [int(info["reduction"]) for info in _feature_info(model)]
+    plain = _is_plain_transformer(model)
+    spec = spec.filled(_defaults(spec, len(strides), plain))
+    assert spec.layers is not None
+    indices = _block_indices(spec, len(strides)) if plain else _stage_indices(spec, strides)
+    config = _config(model)
+    preprocess = spec.preprocess(
+        config["mean"], config["std"], size=config["input_size"][-1], resample=_resample(config["interpolation"])
+    )
+    said = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
+    return TimmEncoder(
+        id=f"{said}&weights={weights_note}",
+        model=model,
+        indices=indices,
+        cell_pixels=min(strides[i] for i in indices),
+        spec=said,
+        preprocess=preprocess,
+    )
+
+
+def _create(spec: EncoderSpec, *, pretrained: bool) -> nn.Module:
+    import timm
+
+    size = spec.crop or spec.size
+    architecture = spec.model.partition(".")[0]
+    config = timm.get_pretrained_cfg(spec.model, allow_unregistered=True)
+    options: dict[str, Any] = {"pretrained": pretrained, "num_classes": 0}
+    if config is not None and config.fixed_input_size:
+        if architecture.startswith(("vit_", "deit", "eva")):
+            options["dynamic_img_size"] = True
+        elif size is not None:
+            options["img_size"] = size
+    model: nn.Module = timm.create_model(spec.model, **options)
+    return model
+
+
+def _defaults(spec: EncoderSpec, depth: int, plain: bool) -> EncoderSpec:
+    """What a spec means when it does not say: two middle levels pooled for stages, the last block for plain ViTs."""
+    if not plain:
+        return replace(spec, layers=(8, 16), aggregate="pool", norm=False, cls=False)
+    several = spec.aggregate is not None and spec.aggregate != "mean"
+    layers = (depth // 2 - 1, 3 * depth // 4 - 1) if several else (depth - 1,)
+    return replace(spec, layers=layers, aggregate="levels", norm=not several, cls=False)
+
+
+def _stage_indices(spec: EncoderSpec, strides: list[int]) -> tuple[int, ...]:
+    assert spec.layers is not None
+    missing = [stride for stride in spec.layers if stride not in strides]
+    if missing:
+        raise DataError(
+            f"The encoder setting layers of {spec.model} takes strides {', '.join(map(str, strides))}, "
+            f"got {missing[0]} in {str(spec)!r}."
+        )
+    return tuple(len(strides) - 1 - strides[::-1].index(stride) for stride in sorted(spec.layers))
+
+
+def _block_indices(spec: EncoderSpec, depth: int) -> tuple[int, ...]:
+    assert spec.layers is not None
+    outside = [block for block in spec.layers if not -depth <= block < depth]
+    if outside:
+        raise DataError(
+            f"The encoder setting layers of {spec.model} takes blocks 0 to {depth - 1} (negative: from the end), "
+            f"got {outside[0]} in {str(spec)!r}."
+        )
+    return tuple(sorted(block % depth for block in spec.layers))
+
+
+def _is_plain_transformer(model: nn.Module) -> bool:
+    return len({info["reduction"] for info in _feature_info(model)}) == 1
+
+
+def _feature_info(model: nn.Module) -> list[dict[str, Any]]:
+    return list(model.feature_info)  # type: ignore[arg-type]
+
+
+def _channels(model: nn.Module) -> list[int]:
+    return [int(info["num_chs"]) for info in _feature_info(model)]
+
+
+def _pooled(last: Tensor, channels: int) -> Tensor:
+    """The mean over positions, whichever axis timm keeps the channels on."""
+    axes = (2, 3) if last.shape[1] == channels or last.shape[-1] != channels else (1, 2)
+    return last.mean(dim=axes)
+
+
+def _config(model: nn.Module) -> dict[str, Any]:
+    return dict(model.pretrained_cfg)  # type: ignore[arg-type]
+
+
+def _resample(name: str) -> str:
+    return name if name in ("bilinear", "bicubic") else "bicubic"

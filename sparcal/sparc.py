@@ -1,0 +1,198 @@
+"""SPARC: per-cell subspace projection fitted on the k normals of a lot, Eqs. 2-8 of the paper.
+
+At every grid cell the k calibration features disagree within a subspace of at most k - 1 dimensions.
+SPARC removes that subspace from every feature of the cell and leaves the rest, and the mean, in place:
+
+    corrected = f - V V^T (f - mu)                                                       (Eq. 7)
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+import torch
+from torch import Tensor
+
+from sparcal.types import DataError, Features, ShapeError, Side, require_fitted
+
+PAPER_LARGEST_K = 8
+
+# A direction counts as disagreement only if it is longer than this share of the raw features' length. Encoders
+# compute in float32, so a shorter one is rounding; judged against the centred matrix it would always look large.
+RANK_TOLERANCE = 1e-5
+
+# Cells are corrected in blocks of about this many bytes, which bounds every temporary.
+CHUNK_BYTES = 32 * 2**20
+
+
+class EvidenceWarning(UserWarning):
+    """A setting works but lies outside what the paper measured."""
+
+
+@dataclass
+class SPARC:
+    """Removes, cell by cell, the subspace in which the calibration normals disagree.
+
+    Args:
+        rank: directions removed per cell, 1 to k - 1; None is k - 1, the saturation rank (Eq. 8).
+        on: which side is corrected; the paper corrects both.
+        recentre: "cell" first moves the reference, cell by cell, by (calibration mean - reference mean). The paper
+            leaves this constant part of a shift in place; a moved camera or fixture is mostly that part.
+
+    After `fit`: `mean_`, one (h, w, d) per level; `basis_`, one (h, w, s, d) per level, rows orthonormal or zero, by
+    falling singular value; `rank_`, one (h, w) count of kept directions per level; `offset_`, one (h, w, d) per
+    level if recentred, else None; `k_`.
+    """
+
+    rank: int | None = None
+    on: Side = "both"
+    recentre: Literal["none", "cell"] = "none"
+    mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    rank_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    offset_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+    k_: int | None = field(default=None, init=False, repr=False)
+
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Learn mean and basis from the k calibration normals; `reference` is used by recentring only."""
+        k = check_calibration(calibration, "SPARC")
+        if self.rank is not None and not 1 <= self.rank <= k - 1:
+            raise DataError(
+                f"SPARC.rank must be 1 to {k - 1} with {k} calibration images, got {self.rank}: "
+                "leave it None for k - 1, or give more images."
+            )
+        fitted = [subspace(x, self.rank or k - 1) for x in calibration.levels]
+        self.mean_ = tuple(mean for mean, _, _ in fitted)
+        self.basis_ = tuple(basis for _, basis, _ in fitted)
+        self.rank_ = tuple(count for _, _, count in fitted)
+        self.offset_ = self._offset(reference) if self.recentre == "cell" else None
+        self.k_ = k
+        return self
+
+    def apply(self, features: Features) -> Features:
+        """Corrected test features; `cls` and the input stay as they are."""
+        return self._project(features, None)
+
+    def apply_reference(self, reference: Features) -> Features:
+        """Corrected reference features: as `apply`, after recentring where that is on."""
+        return self._project(reference, self.offset_)
+
+    def _offset(self, reference: Features | None) -> tuple[Tensor, ...]:
+        assert self.mean_ is not None
+        if reference is None:
+            raise DataError("SPARC(recentre='cell') needs the reference features in fit, got none: pass reference=.")
+        check_grid(reference, self.mean_, "SPARC.fit's reference")
+        means = (x.mean(dim=0, dtype=torch.float64).to(x.dtype) for x in reference.levels)
+        return tuple(mu - mean for mu, mean in zip(self.mean_, means, strict=True))
+
+    def _project(self, features: Features, offset: tuple[Tensor, ...] | None) -> Features:
+        require_fitted(self, "basis_")
+        assert self.mean_ is not None
+        assert self.basis_ is not None
+        check_grid(features, self.mean_, "SPARC.apply")
+        offsets = offset or (None,) * len(features.levels)
+        levels = zip(features.levels, self.mean_, self.basis_, offsets, strict=True)
+        return Features(tuple(project_out(*level) for level in levels), features.cls)
+
+
+def subspace(x: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, basis and kept rank of the disagreement at each cell, Eqs. 2-6.
+
+    The right singular vectors of the centred k x d matrix come from the k x k Gram matrix in float64: the same
+    subspace as an SVD, at a fraction of its cost.
+
+    Args:
+        x: (k, h, w, d).
+
+    Returns:
+        mean (h, w, d), basis (h, w, rank, d) with zero rows beyond the kept rank, kept (h, w).
+    """
+    k, h, w, d = x.shape
+    mean = torch.empty(h * w, d, dtype=x.dtype, device=x.device)
+    basis = torch.empty(h * w, rank, d, dtype=x.dtype, device=x.device)
+    kept = torch.empty(h * w, dtype=torch.int64, device=x.device)
+    cells = x.flatten(1, 2).transpose(0, 1)  # (c, k, d)
+    step = max(1, CHUNK_BYTES // (8 * k * d))
+    for start in range(0, h * w, step):
+        block = slice(start, start + step)
+        mean[block], basis[block], kept[block] = _subspace_block(cells[block], rank)
+    return mean.unflatten(0, (h, w)), basis.unflatten(0, (h, w)), kept.unflatten(0, (h, w))
+
+
+def _subspace_block(cells: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    raw = cells.double()  # (c, k, d)
+    mean = raw.mean(dim=1)
+    centred = raw - mean[:, None]
+    eigenvalues, left = torch.linalg.eigh(centred @ centred.mT)  # ascending
+    length = eigenvalues.clamp_min(0).sqrt().flip(-1)[:, :rank]  # (c, rank), falling
+    directions = left.flip(-1)[..., :rank].mT @ centred  # (c, rank, d)
+    keep = length > RANK_TOLERANCE * raw.square().sum(dim=(1, 2)).sqrt()[:, None]
+    basis = torch.where(keep[..., None], directions / length.clamp_min(1e-300)[..., None], 0.0)
+    return mean.to(cells.dtype), basis.to(cells.dtype), keep.sum(dim=-1)
+
+
+def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = None) -> Tensor:
+    """f - V V^T (f - mu), Eq. 7, after adding `offset` to every f where one is given.
+
+    Args:
+        f: (n, h, w, d).
+        mean: (h, w, d).
+        basis: (h, w, s, d), rows orthonormal or zero.
+        offset: (h, w, d) or None.
+    """
+    out = f + offset if offset is not None else f.clone()
+    cells_of, v = out.flatten(1, 2), basis.flatten(0, 1)  # (n, c, d), (c, s, d)
+    along_mean = torch.einsum("csd,cd->cs", v, mean.flatten(0, 1))
+    step = max(1, CHUNK_BYTES // max(1, f.element_size() * f.shape[0] * f.shape[-1]))
+    for start in range(0, v.shape[0], step):
+        block = slice(start, start + step)
+        part = cells_of[:, block].transpose(0, 1)  # (c, n, d), a view into `out`
+        amount = along_mean[block, None] - part @ v[block].mT  # (c, n, s)
+        part += amount @ v[block]
+    return out
+
+
+def check_calibration(calibration: Features, who: str) -> int:
+    """k, once the calibration features are known to be usable."""
+    k = len(calibration)
+    if k == 0:
+        raise DataError(f"{who} needs 2 to 8 calibration images, got an empty set: show it good parts of the lot.")
+    if k < 2:
+        raise DataError(f"{who} needs at least 2 calibration images, got {k}: one image has no disagreement.")
+    check_finite(calibration, f"{who}'s calibration features")
+    if k > PAPER_LARGEST_K:
+        warnings.warn(
+            f"{who} was given {k} calibration images: that works, but the paper's evidence ends at {PAPER_LARGEST_K}.",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    return k
+
+
+def check_finite(features: Features, who: str) -> None:
+    """Raise DataError at the first image with a NaN or infinite feature."""
+    for number, level in enumerate(features.levels):
+        if torch.isfinite(level.sum(dtype=torch.float64)):  # one fast pass; a finite sum has finite terms
+            continue
+        bad = (~torch.isfinite(level)).flatten(1).any(dim=1).nonzero().flatten().tolist()
+        if bad:
+            raise DataError(
+                f"{who} must be finite, got NaN or infinity in level {number} of image {bad[0]}"
+                f"{f' and {len(bad) - 1} more' if len(bad) > 1 else ''}: check those images and the encoder."
+            )
+
+
+def check_grid(features: Features, mean: tuple[Tensor, ...], who: str) -> None:
+    """Raise ShapeError unless every level stands on the grid that was calibrated."""
+    expected = tuple(tuple(m.shape) for m in mean)
+    if features.grids != expected:
+        raise ShapeError(
+            f"{who} expects the calibrated grids (h, w, d) {_grids(expected)}, got {_grids(features.grids)}: "
+            "encode with the same encoder and image size."
+        )
+
+
+def _grids(grids: tuple[tuple[int, ...], ...]) -> str:
+    return " + ".join("x".join(map(str, grid)) for grid in grids)
