@@ -1,0 +1,1 @@
+"""The paper as a program: datasets, protocol, metrics, statistics, tables and figures."""
