@@ -1,0 +1,193 @@
+"""What happens to an image before an encoder sees it, recorded so that score maps can go back to native pixels.
+
+Rectangles are (top, left, bottom, right) in pixel edges: pixel y spans y to y + 1, the whole image is (0, 0, H, W).
+Native means the image as a person sees it, after its EXIF orientation has been applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from sparcal.decode import MAX_PIXELS, open_image
+from sparcal.types import DataError
+
+Resize = Literal["short", "square", "pad"]
+Resample = Literal["bilinear", "bicubic", "lanczos"]
+Order = Literal["rgb", "bgr"]
+Triple = tuple[float, float, float]
+
+_RESAMPLE = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Where the pixels of a preprocessed image lie in the native one.
+
+    Args:
+        native: (H, W) of the native image.
+        input: (H, W) of the tensor the encoder sees.
+        covered: the native rectangle that the valid part of the input shows.
+        valid: the part of the input that shows the image; the rest is padding.
+    """
+
+    native: tuple[int, int]
+    input: tuple[int, int]
+    covered: tuple[float, float, float, float]
+    valid: tuple[int, int, int, int]
+
+    def to_json(self) -> dict[str, list[float]]:
+        """Plain lists of numbers; `from_json` gives the same geometry back."""
+        return {name: list(values) for name, values in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, list[float]]) -> Geometry:
+        """The geometry that `to_json` wrote."""
+        try:
+            h, w = data["native"]
+            input_h, input_w = data["input"]
+            top, left, bottom, right = data["covered"]
+            valid_top, valid_left, valid_bottom, valid_right = data["valid"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                "Geometry.from_json needs native (2), input (2), covered (4) and valid (4) as lists of numbers, "
+                f"got {data}: pass what to_json wrote."
+            ) from error
+        return cls(
+            (int(h), int(w)),
+            (int(input_h), int(input_w)),
+            (float(top), float(left), float(bottom), float(right)),
+            (int(valid_top), int(valid_left), int(valid_bottom), int(valid_right)),
+        )
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How an image becomes the tensor an encoder expects: resize, pad, centre crop, multiple, scale, normalise.
+
+    Args:
+        resize: "short" takes the shorter side to `size` and "pad" the longer one, both keeping the aspect ratio;
+            "square" squashes. "pad" centres the image in `size` x `size`; padding is 0 after normalisation.
+        crop: side of a centre crop, placed with torchvision's rounding.
+        multiple: cut the right and bottom edge to a multiple of this.
+        mean: subtracted after dividing by `scale`, one value per channel in the order of the output.
+        std: divides last, one value per channel in the order of the output.
+    """
+
+    size: int = 256
+    resize: Resize = "short"
+    crop: int | None = None
+    multiple: int = 1
+    resample: Resample = "bilinear"
+    mean: Triple = (0.485, 0.456, 0.406)
+    std: Triple = (0.229, 0.224, 0.225)
+    scale: float = 255.0
+    order: Order = "rgb"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("resize", Resize), ("resample", Resample), ("order", Order)):
+            if getattr(self, name) not in get_args(choices):
+                raise DataError(
+                    f"Preprocess.{name} must be one of {', '.join(get_args(choices))}, got {getattr(self, name)!r}."
+                )
+        for name, value in (("size", self.size), ("multiple", self.multiple), ("crop", self.crop)):
+            if not (isinstance(value, int) and value >= 1) and not (name == "crop" and value is None):
+                raise DataError(f"Preprocess.{name} must be a positive integer, got {value!r}.")
+        if self.crop is not None and self.crop > self.size:
+            raise DataError(
+                f"Preprocess.crop must be at most size, got crop {self.crop} of size {self.size}: raise size."
+            )
+        if self.multiple > (self.crop or self.size) and self.resize != "short":
+            raise DataError(
+                f"Preprocess.multiple must be at most the input size {self.crop or self.size}, got {self.multiple}."
+            )
+        for name, triple in (("mean", self.mean), ("std", self.std)):
+            if len(triple) != 3 or not np.isfinite(triple).all() or (name == "std" and min(triple) <= 0):
+                kind = "positive" if name == "std" else "finite"
+                raise DataError(f"Preprocess.{name} must be three {kind} numbers, one per channel, got {triple!r}.")
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise DataError(f"Preprocess.scale must be a positive number, got {self.scale!r}.")
+
+    @property
+    def output_size(self) -> tuple[int, int] | None:
+        """(H, W) of every output, or None when it depends on the image."""
+        if self.resize == "short" and self.crop is None:
+            return None
+        side = (self.crop or self.size) // self.multiple * self.multiple
+        return side, side
+
+    def __call__(self, image: Image.Image) -> tuple[Tensor, Geometry]:
+        """The (3, H, W) float32 tensor of an image, and where its pixels come from."""
+        image = open_image(image)
+        resized = _resized_size(image.height, image.width, self)
+        frame = (self.size, self.size) if self.resize == "pad" else resized
+        pad = [(outer - inner) // 2 for outer, inner in zip(frame, resized, strict=True)]
+        window = [_window(extent, self) for extent in frame]
+        # The image inside the output, axis by axis: first in pixels of the resized image, then of the output.
+        kept = [
+            (max(start - offset, 0), min(stop - offset, inner))
+            for (start, stop), offset, inner in zip(window, pad, resized, strict=True)
+        ]
+        valid = [
+            (lo + offset - start, hi + offset - start)
+            for (lo, hi), offset, (start, _) in zip(kept, pad, window, strict=True)
+        ]
+        step = (image.height / resized[0], image.width / resized[1])
+        geometry = Geometry(
+            native=(image.height, image.width),
+            input=(window[0][1] - window[0][0], window[1][1] - window[1][0]),
+            covered=(kept[0][0] * step[0], kept[1][0] * step[1], kept[0][1] * step[0], kept[1][1] * step[1]),
+            valid=(valid[0][0], valid[1][0], valid[0][1], valid[1][1]),
+        )
+        pixels = np.asarray(image.resize(resized[::-1], _RESAMPLE[self.resample]))
+        return self._normalise(pixels[kept[0][0] : kept[0][1], kept[1][0] : kept[1][1]], geometry), geometry
+
+    def _normalise(self, pixels: NDArray[np.uint8], geometry: Geometry) -> Tensor:
+        # numpy, not torch: this runs in reader threads, where torch would start a thread team for each of them.
+        channels = pixels[..., ::-1] if self.order == "bgr" else pixels
+        values = np.ascontiguousarray(channels.transpose(2, 0, 1), dtype=np.float32)
+        values /= np.float32(self.scale)
+        values -= np.array(self.mean, dtype=np.float32)[:, None, None]
+        values /= np.array(self.std, dtype=np.float32)[:, None, None]
+        if values.shape[1:] != geometry.input:
+            top, left, bottom, right = geometry.valid
+            padded = np.zeros((3, *geometry.input), dtype=np.float32)
+            padded[:, top:bottom, left:right] = values
+            values = padded
+        return torch.from_numpy(values)
+
+
+def _resized_size(native_h: int, native_w: int, rule: Preprocess) -> tuple[int, int]:
+    if rule.resize == "square":
+        return rule.size, rule.size
+    anchor = min(native_h, native_w) if rule.resize == "short" else max(native_h, native_w)
+    # torchvision truncates the free side; a sliver must keep one pixel.
+    h = rule.size if native_h == anchor else max(int(rule.size * native_h / anchor), 1)
+    w = rule.size if native_w == anchor else max(int(rule.size * native_w / anchor), 1)
+    if h * w > MAX_PIXELS:
+        raise DataError(
+            f"An image resized to shorter side {rule.size} must have at most {MAX_PIXELS} pixels, "
+            f"got {native_h} x {native_w} growing to {h} x {w}: use resize='pad' or cut the image."
+        )
+    return h, w
+
+
+def _window(extent: int, rule: Preprocess) -> tuple[int, int]:
+    """First and last + 1 pixel that crop and multiple keep of one side."""
+    start, side = 0, extent
+    if rule.crop is not None:
+        start, side = round((extent - rule.crop) / 2.0), rule.crop
+    side = side // rule.multiple * rule.multiple
+    if side == 0:
+        raise DataError(f"An image must be at least {rule.multiple} pixels wide and high after resizing, got {extent}.")
+    return start, start + side
