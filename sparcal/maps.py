@@ -23,7 +23,8 @@ from sparcal.types import DataError, ShapeError
 Upsample = Literal["bilinear", "nearest", "corners"]
 Blur = Literal["gaussian", "box3"]
 At = Literal["input", "native"]
-Axis = NDArray[np.floating[Any]]  # (pixels, cells); each row holds the weights of one pixel and sums to 1
+Floats = NDArray[np.floating[Any]]
+Axis = Floats  # (pixels, cells); each row holds the weights of one pixel and sums to 1
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def _apply(y: Axis, cell: Tensor, x: Axis) -> Tensor:
 
 def _smooth_axis(cells: int, pixels: int, rule: MapRule) -> Axis:
     """Weights of a smoothed map of `pixels` pixels that spans `cells` cells."""
+    position: Floats
     if rule.upsample == "corners":
         position = np.linspace(0, cells - 1, pixels) if pixels > 1 else np.zeros(1)
     else:
@@ -174,7 +176,7 @@ def _native_axis(cells: int, rule: MapRule, geometry: Geometry, *, axis: int) ->
     return slice(first, last), _sample(_smooth_axis(cells, size, rule), position)
 
 
-def _sample(table: Axis, position: NDArray[np.floating[Any]]) -> Axis:
+def _sample(table: Axis, position: Floats) -> Axis:
     """Rows of `table` at fractional positions, linearly interpolated, the end rows repeated beyond the ends."""
     position = np.clip(position, 0, len(table) - 1)
     low = np.floor(position).astype(np.intp)
@@ -187,5 +189,7 @@ def _smooth(table: Axis, rule: MapRule) -> Axis:
         return table
     if rule.blur == "box3":
         side = np.exp(-0.5 / rule.sigma**2)
-        return correlate1d(table, np.array([side, 1.0, side]) / (1 + 2 * side), axis=0, mode="mirror")
+        taps = np.array([side, 1.0, side]) / (1 + 2 * side)
+        smoothed: Axis = correlate1d(table, taps, axis=0, mode="mirror")
+        return smoothed
     return gaussian_filter1d(table, rule.sigma, axis=0, mode="reflect", truncate=4.0)
