@@ -92,6 +92,7 @@ VECTORS: dict[str, tuple[Pairs, float, float]] = {
 # ------------------------------------------------------------------------------------------------ AUROC
 
 
+@settings(deadline=None)  # the first call imports scipy.stats
 @given(st.lists(st.tuples(st.booleans(), st.integers(-4, 4)), min_size=2, max_size=60))
 def test_auroc_equals_scikit_learn_with_ties(pairs: list[tuple[bool, int]]) -> None:
     labels, scores = [int(p[0]) for p in pairs], [p[1] / 3 for p in pairs]
