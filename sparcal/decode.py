@@ -35,7 +35,7 @@ _UPRIGHT = {  # EXIF orientation -> what makes the image upright
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_EXIF_ORIENTATION, _TIFF_BITS, _TIFF_PHOTOMETRIC, _TIFF_SAMPLE_FORMAT = 274, 258, 262, 339
+_EXIF_ORIENTATION, _TIFF_BITS, _TIFF_PHOTOMETRIC, _TIFF_PLANAR, _TIFF_SAMPLE_FORMAT = 274, 258, 262, 284, 339
 _WHITE_IS_ZERO = 0
 _MODES_OF_16_BIT_FILES = frozenset({"I;16", "I;16B", "L", "LA", "RGB", "RGBA", "RGBX"})
 
@@ -72,7 +72,8 @@ def _decode(stream: IO[bytes], name: str) -> Image.Image:
         image = Image.open(stream, formats=FORMATS)
     except UnidentifiedImageError as error:
         raise DataError(
-            f"{name} {_EXPECTED}, got a file of another kind or with a damaged start: export it again in one of these."
+            f"{name} {_EXPECTED}, got a file of another kind or with a damaged start: "
+            "export it again in one of these formats."
         ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(
@@ -105,8 +106,8 @@ def _to_upright_rgb(image: Image.Image, name: str, stream: IO[bytes] | None) -> 
         rgb = _from_array(np.asarray(image).astype(np.uint16), name)
     elif bits > 8:
         raise DataError(
-            f"{name} must hold 8-bit or unsigned 16-bit pixels, got samples that Pillow reads as mode {image.mode}: "
-            "convert it with one scale for all images."
+            f"{name} must hold 8-bit or interleaved unsigned 16-bit samples, got others ({image.format or 'in memory'}, "
+            f"mode {image.mode}): convert it with one scale for all images."
         )
     elif image.mode == "P":  # by way of RGBA, because Pillow warns when a transparent palette goes to RGB directly
         rgb = image.convert("RGBA").convert("RGB")
@@ -126,11 +127,13 @@ def _bits_of_mode(image: Image.Image) -> int:
 
 
 def _bits_of_file(image: Image.Image) -> int:
-    """Bits per sample as stored; 8 for fewer, 32 for signed and floating samples, which nothing here accepts."""
+    """Bits per sample as stored; 8 for fewer, 32 for what nothing here can read."""
     if isinstance(image, TiffImageFile):
-        # Not from the mode: Pillow reads 16-bit samples in separate planes as if they had 8 bits.
+        bits = max(8, *image.tag_v2.get(_TIFF_BITS, (1,)))
         unsigned = set(image.tag_v2.get(_TIFF_SAMPLE_FORMAT, (1,))) == {1}
-        return max(8, *image.tag_v2.get(_TIFF_BITS, (1,))) if unsigned else 32
+        # Pillow and OpenCV both read 16-bit samples in separate planes as noise, without complaint.
+        planar = bits > 8 and image.tag_v2.get(_TIFF_PLANAR) == 2 and not image.mode.startswith("I;16")
+        return bits if unsigned and not planar else 32
     if isinstance(image, PngImageFile) and any(";16" in str(tile.args) for tile in image.tile):
         return 16
     return _bits_of_mode(image)
