@@ -107,7 +107,7 @@ class Preprocess:
             raise DataError(
                 f"Preprocess.crop must be at most size, got crop {self.crop} of size {self.size}: raise size."
             )
-        if self.multiple > (self.crop or self.size) and self.resize != "short":
+        if self.multiple > (self.crop or self.size):
             raise DataError(
                 f"Preprocess.multiple must be at most the input size {self.crop or self.size}, got {self.multiple}."
             )
@@ -129,28 +129,16 @@ class Preprocess:
     def __call__(self, image: Image.Image) -> tuple[Tensor, Geometry]:
         """The (3, H, W) float32 tensor of an image, and where its pixels come from."""
         image = open_image(image)
-        resized = _resized_size(image.height, image.width, self)
-        frame = (self.size, self.size) if self.resize == "pad" else resized
-        pad = [(outer - inner) // 2 for outer, inner in zip(frame, resized, strict=True)]
-        window = [_window(extent, self) for extent in frame]
-        # The image inside the output, axis by axis: first in pixels of the resized image, then of the output.
-        kept = [
-            (max(start - offset, 0), min(stop - offset, inner))
-            for (start, stop), offset, inner in zip(window, pad, resized, strict=True)
-        ]
-        valid = [
-            (lo + offset - start, hi + offset - start)
-            for (lo, hi), offset, (start, _) in zip(kept, pad, window, strict=True)
-        ]
-        step = (image.height / resized[0], image.width / resized[1])
+        resized_h, resized_w = _resized_size(image.height, image.width, self)
+        y, x = _span(image.height, resized_h, self), _span(image.width, resized_w, self)
         geometry = Geometry(
             native=(image.height, image.width),
-            input=(window[0][1] - window[0][0], window[1][1] - window[1][0]),
-            covered=(kept[0][0] * step[0], kept[1][0] * step[1], kept[0][1] * step[0], kept[1][1] * step[1]),
-            valid=(valid[0][0], valid[1][0], valid[0][1], valid[1][1]),
+            input=(y.input, x.input),
+            covered=(y.covered[0], x.covered[0], y.covered[1], x.covered[1]),
+            valid=(y.valid[0], x.valid[0], y.valid[1], x.valid[1]),
         )
-        pixels = np.asarray(image.resize(resized[::-1], _RESAMPLE[self.resample]))
-        return self._normalise(pixels[kept[0][0] : kept[0][1], kept[1][0] : kept[1][1]], geometry), geometry
+        pixels = np.asarray(image.resize((resized_w, resized_h), _RESAMPLE[self.resample]))
+        return self._normalise(pixels[y.kept, x.kept], geometry), geometry
 
     def _normalise(self, pixels: NDArray[np.uint8], geometry: Geometry) -> Tensor:
         # numpy, not torch: this runs in reader threads, where torch would start a thread team for each of them.
@@ -182,12 +170,26 @@ def _resized_size(native_h: int, native_w: int, rule: Preprocess) -> tuple[int, 
     return h, w
 
 
-def _window(extent: int, rule: Preprocess) -> tuple[int, int]:
-    """First and last + 1 pixel that crop and multiple keep of one side."""
-    start, side = 0, extent
-    if rule.crop is not None:
-        start, side = round((extent - rule.crop) / 2.0), rule.crop
-    side = side // rule.multiple * rule.multiple
-    if side == 0:
-        raise DataError(f"An image must be at least {rule.multiple} pixels wide and high after resizing, got {extent}.")
-    return start, start + side
+@dataclass(frozen=True)
+class _Span:
+    """One axis on its way: which pixels of the resized image stay, where they lie in the input and in the native one."""
+
+    input: int
+    kept: slice
+    valid: tuple[int, int]
+    covered: tuple[float, float]
+
+
+def _span(native: int, resized: int, rule: Preprocess) -> _Span:
+    frame = rule.size if rule.resize == "pad" else resized
+    offset = (frame - resized) // 2
+    # Python's round, halves to even, is what torchvision places its centre crop with.
+    start = 0 if rule.crop is None else round((frame - rule.crop) / 2.0)
+    side = (rule.crop or frame) // rule.multiple * rule.multiple
+    first, last = max(start - offset, 0), min(start + side - offset, resized)
+    return _Span(
+        input=side,
+        kept=slice(first, last),
+        valid=(first + offset - start, last + offset - start),
+        covered=(first * native / resized, last * native / resized),
+    )
