@@ -1,0 +1,153 @@
+"""AnomalyDINO: cosine distance to the nearest patch token of the normal images (Damm et al., WACV 2025).
+
+Every token of the reference is kept, at unit length; a cell scores 1 - cosine to the nearest; the image scores the
+mean of its highest 1 % of cells.
+
+Where this differs from the authors' code, whose defaults depend on the dataset and the object:
+* The foreground mask is off by default. `mask="tokens"` is the authors': from the features that are scored. Its
+  threshold is in units of raw tokens, which a correction changes; `mask="cls"` therefore reads a mask that
+  `with_foreground` took from the uncorrected tokens and put where no correction reaches.
+* The mask is dilated and closed in two dimensions. The authors' code flattens it first, so that it grows along rows
+  only and wraps at their ends.
+* The principal component is exact and its sign fixed, where theirs comes from an unseeded solver.
+* Rotated references are made before the encoder: encode `rotated_copies` of every reference image. Never combine
+  them with a correction fitted per cell (SPARC, mean-only): a rotated part does not lie on the cells of the upright one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d, normalize
+
+from sparcal.detectors.levels import only_level, scored_level
+from sparcal.maps import MapRule, top_mean
+from sparcal.neighbours import nearest
+from sparcal.types import Family, Features, Scores, ShapeError, require_fitted, require_reference
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAP_RULE = MapRule(cell_pixels=14, at="native")
+ROTATIONS = (0, 45, 90, 135, 180, 225, 270, 315)
+
+
+@dataclass
+class AnomalyDINO:
+    """1 - cosine of each cell to the nearest token of the normal images.
+
+    Args:
+        neighbours: bank tokens whose distances are averaged.
+        top: share of the cells, the highest, whose mean scores the image.
+        mask: "off" scores every cell; "tokens" and "cls" score cells outside the foreground 0, with the foreground
+            found in the features scored, or read from their `cls` as `with_foreground` left it.
+        threshold: on the first principal component, in units of the tokens; 10 suits DINOv2 ViT-S/14 only.
+
+    After `fit`: `bank_`, (m, d), unit rows.
+    """
+
+    neighbours: int = 1
+    top: float = 0.01
+    mask: Literal["off", "tokens", "cls"] = "off"
+    threshold: float = 10.0
+    map_rule: MapRule = MAP_RULE
+    family: Family = field(default="reference", init=False)
+    bank_: Tensor | None = field(default=None, init=False, repr=False)
+
+    def fit(self, reference: Features | None) -> Self:
+        """Keep every reference token at unit length."""
+        level = only_level("AnomalyDINO", require_reference(self, reference))
+        self.bank_ = normalize(level.flatten(0, 2), dim=1)
+        return self
+
+    def score(self, features: Features) -> Scores:
+        """Cosine distance of each cell to the bank, and the mean of the highest per image."""
+        require_fitted(self, "bank_")
+        assert self.bank_ is not None
+        level = scored_level("AnomalyDINO", features, self.bank_.shape[1])
+        unit = normalize(level.flatten(0, 2), dim=1)
+        # Half the squared distance of unit vectors is 1 - cosine.
+        distances, _ = nearest(unit, self.bank_, k=min(self.neighbours, len(self.bank_)), squared=True)
+        cell = (distances / 2).mean(dim=1).reshape(level.shape[:3])
+        if self.mask != "off":
+            cell = torch.where(self._foreground(features), cell, 0.0)
+        return Scores(top_mean(cell.flatten(1), self.top), cell)
+
+    def _foreground(self, features: Features) -> Tensor:
+        level = features.levels[0]
+        if self.mask == "tokens":
+            return foreground(level, self.threshold)
+        h, w = level.shape[1:3]
+        if features.cls is None or features.cls.shape[1] != h * w:
+            got = "none" if features.cls is None else f"{features.cls.shape[1]} columns"
+            raise ShapeError(
+                f"AnomalyDINO(mask='cls') reads one value per cell, {h * w}, from Features.cls, got {got}: "
+                "pass the uncorrected features through with_foreground."
+            )
+        return features.cls.reshape(-1, h, w) > 0.5
+
+
+def with_foreground(features: Features, threshold: float = 10.0) -> Features:
+    """The same features with each image's foreground in `cls`, 1 or 0 per cell, for AnomalyDINO(mask="cls")."""
+    level = only_level("with_foreground", features)
+    return Features(features.levels, foreground(level, threshold).flatten(1).to(level.dtype))
+
+
+def foreground(tokens: Tensor, threshold: float) -> Tensor:
+    """(n, h, w) of bool: cells whose first principal component exceeds `threshold`, dilated and closed.
+
+    The component has no sign of its own. If it marks no more than 35 % of the image's centre, its negative is used.
+
+    Args:
+        tokens: (n, h, w, d).
+    """
+    h, w = tokens.shape[1:3]
+    component = torch.stack([first_component(x) for x in tokens])
+    marked = component > threshold
+    centre = marked[:, int(0.2 * h) : int(0.8 * h), int(0.2 * w) : int(0.8 * w)]
+    flip = centre.flatten(1).sum(dim=1) <= 0.35 * centre[0].numel()
+    marked = torch.where(flip[:, None, None], -component > threshold, marked)
+    return erode(dilate(dilate(marked)))
+
+
+def first_component(x: Tensor) -> Tensor:
+    """(h, w): each vector of `x` (h, w, d) along the image's first principal direction, in float64.
+
+    The direction's largest entry is positive.
+    """
+    centred = x.double() - x.mean(dim=(0, 1), dtype=torch.float64)
+    flat = centred.flatten(0, 1)
+    direction: Tensor = torch.linalg.eigh(flat.mT @ flat).eigenvectors[:, -1]
+    return centred @ (direction * direction[direction.abs().argmax()].sign())
+
+
+def dilate(marked: Tensor) -> Tensor:
+    """(n, h, w) of bool grown by one cell in all eight directions."""
+    return max_pool2d(marked.float()[:, None], 3, stride=1, padding=1)[:, 0] > 0.5
+
+
+def erode(marked: Tensor) -> Tensor:
+    """(n, h, w) of bool shrunk by one cell in all eight directions; what lies outside the image does not shrink it."""
+    return ~dilate(~marked)
+
+
+def rotated_copies(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
+    """The image turned about its centre by 0, 45, ..., 315 degrees, at its size, the border reflected.
+
+    Args:
+        image: (H, W) or (H, W, channels), 8 bit.
+    """
+    import cv2
+
+    height, width = image.shape[:2]
+    centre = ((width - 1) / 2, (height - 1) / 2)
+
+    def turned(angle: int) -> Any:
+        matrix = cv2.getRotationMatrix2D(centre, angle, 1.0)
+        return cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+
+    return tuple(image.copy() if angle == 0 else turned(angle) for angle in ROTATIONS)

@@ -1,0 +1,39 @@
+"""What a detector may demand of the features it is given: images, levels, channels."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sparcal.types import Features, ShapeError
+
+
+def require_images(who: str, features: Features) -> Features:
+    """`features`, or a ShapeError if they hold no image."""
+    if len(features) == 0:
+        raise ShapeError(f"{who} scores one or more images, got 0: encode at least one image.")
+    return features
+
+
+def only_level(who: str, features: Features) -> Tensor:
+    """The one (n, h, w, d) grid of `features`, or a ShapeError if there are several."""
+    if len(features.levels) != 1:
+        raise ShapeError(
+            f"{who} works on one grid of features, got {len(features.levels)} levels: "
+            "use an encoder that joins its layers into one."
+        )
+    return features.levels[0]
+
+
+def require_channels(who: str, level: Tensor, channels: int) -> Tensor:
+    """`level`, or a ShapeError if its vectors are not as long as those of the reference."""
+    if level.shape[-1] != channels:
+        raise ShapeError(
+            f"{who} was fitted on features of {channels} channels, got {level.shape[-1]}: "
+            "encode with the encoder it was fitted with."
+        )
+    return level
+
+
+def scored_level(who: str, features: Features, channels: int) -> Tensor:
+    """The one grid of one or more images, with as many channels as the reference."""
+    return require_channels(who, only_level(who, require_images(who, features)), channels)

@@ -1,0 +1,163 @@
+"""PaDiM: a Gaussian per cell and the Mahalanobis distance to it (Defard et al., ICPR workshops 2021).
+
+The authors released no code; the defaults are those of the implementation everybody cites
+(xiahaifeng1995/PaDiM-Anomaly-Detection-Localization-master): 550 random channels, unbiased covariance + 0.01 I.
+
+Where this differs from that code:
+* The features come in ready: layers are joined by the encoder, so that a correction acts before channels are drawn.
+* float64 throughout, and no covariance is ever inverted. With fewer images than channels, the usual case, no
+  covariance is formed either: the same distance follows from one images x images system per cell (`kernel_state`).
+* It is the smoothed map, `input_map(cell, map_rule)`, whose maximum scores the image, as there; the min-max scaling
+  over the test set, which changes no ranking and would tie an image's score to its neighbours, is left out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from sparcal.detectors.levels import only_level, scored_level
+from sparcal.maps import MapRule, input_map
+from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
+
+MAP_RULE = MapRule(cell_pixels=4)
+
+# Cells are worked on in blocks of about this many bytes, which bounds every temporary.
+CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass
+class PaDiM:
+    """Mahalanobis distance of each cell to the Gaussian of the normal features at that cell.
+
+    Args:
+        dimension: channels kept, drawn at random once; all are kept where there are no more than that.
+        ridge: added to the diagonal of every covariance.
+        seed: of the channel draw; 1024 gives the published channels for 1792.
+
+    After `fit`: `channels_`, (c,) the channels kept; `total_`, how many there were; `mean_`, (h, w, c); and either
+    `kernel_`, (h, w, n, c), with fewer images than channels, or `factor_`, (h, w, c (c + 1) / 2), the packed Cholesky
+    factors. State is float64.
+    """
+
+    dimension: int = 550
+    ridge: float = 0.01
+    seed: int = 1024
+    map_rule: MapRule = MAP_RULE
+    family: Family = field(default="reference", init=False)
+    channels_: Tensor | None = field(default=None, init=False, repr=False)
+    total_: int | None = field(default=None, init=False, repr=False)
+    mean_: Tensor | None = field(default=None, init=False, repr=False)
+    kernel_: Tensor | None = field(default=None, init=False, repr=False)
+    factor_: Tensor | None = field(default=None, init=False, repr=False)
+
+    def fit(self, reference: Features | None) -> Self:
+        """Fit one Gaussian per cell."""
+        level = only_level("PaDiM", require_reference(self, reference))
+        n, h, w, d = level.shape
+        if n < 2:
+            raise ShapeError(f"PaDiM needs at least 2 reference images, got {n}: one image has no covariance.")
+        if self.ridge <= 0:
+            raise DataError(f"PaDiM.ridge must be above 0, got {self.ridge}: it keeps every covariance invertible.")
+        chosen = draw_channels(d, self.dimension, self.seed).to(level.device)
+        c = len(chosen)
+        by_kernel = n - 1 < c
+        mean = level.new_empty((h * w, c), dtype=torch.float64)
+        state = level.new_empty((h * w, n, c) if by_kernel else (h * w, c * (c + 1) // 2), dtype=torch.float64)
+        for block, x in cell_blocks(level, chosen):
+            mean[block] = x.mean(dim=1)
+            centred = x - mean[block, None]
+            state[block] = kernel_state(centred, self.ridge) if by_kernel else packed_factor(centred, self.ridge)
+        state = state.reshape(h, w, *state.shape[1:])
+        self.channels_, self.total_, self.mean_ = chosen, d, mean.reshape(h, w, c)
+        self.kernel_, self.factor_ = (state, None) if by_kernel else (None, state)
+        return self
+
+    def score(self, features: Features) -> Scores:
+        """Mahalanobis distance of each cell, and the largest value of the smoothed map per image."""
+        require_fitted(self, "mean_")
+        assert self.mean_ is not None
+        assert self.channels_ is not None
+        assert self.total_ is not None
+        level = scored_level("PaDiM", features, self.total_)
+        n, h, w, _ = level.shape
+        if (h, w) != self.mean_.shape[:2]:
+            raise ShapeError(
+                f"PaDiM has one Gaussian per cell of a {self.mean_.shape[0]}x{self.mean_.shape[1]} grid, got features "
+                f"on {h}x{w}: encode at the size it was fitted on."
+            )
+        mean = self.mean_.flatten(0, 1)
+        squared = torch.empty(h * w, n, dtype=torch.float64, device=level.device)
+        for block, x in cell_blocks(level, self.channels_):
+            z = x - mean[block, None]
+            if self.kernel_ is not None:
+                squared[block] = kernel_distance(z, self.kernel_.flatten(0, 1)[block], self.ridge)
+            else:
+                assert self.factor_ is not None
+                squared[block] = factor_distance(z, self.factor_.flatten(0, 1)[block])
+        cell = squared.clamp_min(0).sqrt().mT.reshape(n, h, w).to(level.dtype)
+        maps = (input_map(part, self.map_rule) for part in torch.split(cell, 16))
+        return Scores(torch.cat([part.flatten(1).amax(dim=1) for part in maps]).to(cell.dtype), cell)
+
+
+def draw_channels(total: int, dimension: int, seed: int) -> Tensor:
+    """The channels kept, in the order Python's own generator draws them, as published."""
+    if total <= dimension:
+        return torch.arange(total)
+    return torch.tensor(random.Random(seed).sample(range(total), dimension))
+
+
+def cell_blocks(level: Tensor, channels: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of cells of (n, h, w, d) features as float64 (cells, n, c), with the slice of cells each covers."""
+    cells = level.flatten(1, 2)
+    step = max(1, CHUNK_BYTES // (8 * len(level) * len(channels)))
+    for start in range(0, cells.shape[1], step):
+        block = slice(start, min(start + step, cells.shape[1]))
+        yield block, cells[:, block].index_select(2, channels).transpose(0, 1).double()
+
+
+def kernel_state(centred: Tensor, ridge: float) -> Tensor:
+    """L^-1 X of each cell, with X = centred / sqrt(n - 1) and L L^T = X X^T + ridge I.
+
+    The covariance is X^T X + ridge I, and by the Woodbury identity its inverse is (I - X^T (L L^T)^-1 X) / ridge.
+
+    Args:
+        centred: (cells, n, c).
+    """
+    x = centred / (centred.shape[1] - 1) ** 0.5
+    gram = x @ x.mT
+    gram.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    kernel: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), x, upper=False)
+    return kernel
+
+
+def kernel_distance(z: Tensor, kernel: Tensor, ridge: float) -> Tensor:
+    """Squared Mahalanobis distance (|z|^2 - |L^-1 X z|^2) / ridge of (cells, n, c) vectors: (cells, n).
+
+    A difference of near-equal numbers, hence float64.
+    """
+    return (z.square().sum(dim=-1) - (z @ kernel.mT).square().sum(dim=-1)) / ridge
+
+
+def packed_factor(centred: Tensor, ridge: float) -> Tensor:
+    """Lower triangles of the Cholesky factors of the covariance + ridge I: (cells, c (c + 1) / 2)."""
+    covariance = centred.mT @ centred / (centred.shape[1] - 1)
+    covariance.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    rows, columns = torch.tril_indices(covariance.shape[-1], covariance.shape[-1], device=centred.device)
+    factor: Tensor = torch.linalg.cholesky(covariance)
+    return factor[:, rows, columns]
+
+
+def factor_distance(z: Tensor, packed: Tensor) -> Tensor:
+    """Squared Mahalanobis distance |L^-1 z|^2 of (cells, n, c) vectors: (cells, n)."""
+    c = z.shape[-1]
+    rows, columns = torch.tril_indices(c, c, device=z.device)
+    factor = z.new_zeros(len(z), c, c)
+    factor[:, rows, columns] = packed
+    whitened: Tensor = torch.linalg.solve_triangular(factor, z.mT, upper=False)
+    return whitened.square().sum(dim=-2)

@@ -1,0 +1,76 @@
+"""Every detector against the one list of contract checks, and the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from contracts import DetectorCase, checks_for, normal_features
+
+from sparcal.detectors import DETECTORS, SPADE, AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cell_pixels
+from sparcal.maps import MapRule, input_map
+from sparcal.types import Detector
+
+one_grid = normal_features((6, 8, 16))
+pyramid = normal_features((8, 8, 6), (4, 4, 8), (2, 2, 10))
+
+CASES = (
+    DetectorCase("patchcore", PatchCore, one_grid),
+    DetectorCase("patchcore-full", lambda: PatchCore(coreset=1.0, neighbours=3), one_grid),
+    DetectorCase("patchcore-projected", lambda: PatchCore(dimension=4), one_grid),
+    DetectorCase("patchcore-anomalib", PatchCore.anomalib, one_grid),
+    DetectorCase("padim-kernel", PaDiM, one_grid, unmoved_by_constant=("image", "cell")),
+    DetectorCase("padim-covariance", lambda: PaDiM(dimension=5), one_grid, unmoved_by_constant=("image", "cell")),
+    DetectorCase("spade", SPADE, pyramid, unmoved_by_constant=("image",)),
+    DetectorCase(
+        "spade-pooled", lambda: SPADE(image_descriptor="pooled-pixels"), pyramid, unmoved_by_constant=("image",)
+    ),
+    DetectorCase("spade-one-level", SPADE, one_grid, unmoved_by_constant=("image",)),
+    DetectorCase("anomalydino", AnomalyDINO, one_grid),
+    DetectorCase("subspacead", lambda: SubspaceAD(explained=0.9), one_grid),
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "check"),
+    [pytest.param(case, check, id=f"{case.name}-{check.__name__}") for case in CASES for check in checks_for(case)],
+)
+def test_contract(case: DetectorCase, check: Callable[[DetectorCase], None]) -> None:
+    check(case)
+
+
+def test_every_registered_detector_is_under_contract() -> None:
+    assert {type(case.detector()) for case in CASES} == set(DETECTORS.values())
+
+
+def test_names_are_the_class_names_in_lower_case() -> None:
+    assert {name: found.__name__.lower() for name, found in DETECTORS.items()} == {name: name for name in DETECTORS}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_for_cell_pixels_sizes_the_map_to_the_input(case: DetectorCase) -> None:
+    original = case.detector()
+    before = original.map_rule
+    detector: Detector = for_cell_pixels(original, 3).fit(case.normals())
+    features = case.test()
+    pixels = input_map(detector.score(features).cell, detector.map_rule)
+    _, h, w, _ = features.levels[0].shape
+    assert pixels.shape[1:] == (3 * h, 3 * w)
+    assert original.map_rule == before
+
+
+def test_default_map_rules_are_the_authors() -> None:
+    assert PatchCore().map_rule == MapRule(cell_pixels=8)
+    assert PaDiM().map_rule == MapRule(cell_pixels=4)
+    assert (SPADE().cell_pixels, SPADE().map_rule) == (4, MapRule(cell_pixels=1))
+    assert AnomalyDINO().map_rule == MapRule(cell_pixels=14, at="native")
+    assert SubspaceAD().map_rule == MapRule(cell_pixels=14, blur="box3")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_float32_scores_as_float64(case: DetectorCase) -> None:
+    normals = case.features(12, 1)
+    scores = case.detector().fit(normals).score(case.test())
+    wide = case.detector().fit(normals.map(torch.Tensor.double)).score(case.test().map(torch.Tensor.double))
+    torch.testing.assert_close(scores.cell.double(), wide.cell, rtol=1e-3, atol=1e-4)
