@@ -26,6 +26,8 @@ from sparcal.detectors.levels import require_images
 from sparcal.maps import MapRule, input_map
 from sparcal.types import DataError, Family, Features, Scores, ShapeError
 
+MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
+
 # One Gram matrix takes about this many bytes, or one pair of images: small enough to stay in a core's cache.
 GRAM_BYTES = 8 * 2**20
 
@@ -54,7 +56,7 @@ class MuSc:
     rscin: bool = True
     neighbours: tuple[int, ...] = (1, 2, 3)
     memory: int = 2**30
-    map_rule: MapRule = MapRule(cell_pixels=14, sigma=0, upsample="corners")
+    map_rule: MapRule = MAP_RULE
     family: Family = field(default="mutual", init=False)
 
     def fit(self, reference: Features | None) -> Self:  # noqa: ARG002
@@ -71,8 +73,8 @@ class MuSc:
             for radius in self.radii:
                 tokens = neighbourhood_tokens(level, radius).to(dtype)
                 total += mutual_scores(tokens, self.interval, memory=self.memory)
-        cell = (total / (len(features.levels) * len(self.radii))).unflatten(1, (h, w))
-        image = torch.cat([input_map(part, self.map_rule).flatten(1).amax(dim=1) for part in cell.split(16)])
+        cell = (total / (len(features.levels) * len(self.radii))).view(n, h, w)
+        image = torch.cat([input_map(part, self.map_rule).flatten(1).amax(dim=1) for part in torch.split(cell, 16)])
         if self.rscin:
             assert features.cls is not None
             image = shared_scores(image, features.cls.to(dtype), self.neighbours)
@@ -162,7 +164,9 @@ def squared_distances(tokens: Tensor, rows: range) -> Tensor:
         ):
             for start in others[::step]:
                 stop = min(start + step, others.stop)
-                gram = (tokens[i] @ flat[start * p : stop * p].mT).unflatten(1, (stop - start, p))  # (p, b, p)
+                gram = (tokens[i] @ flat[start * p : stop * p].mT).view(
+                    p, stop - start, p
+                )  # one column block per image
                 closest[i - rows.start, start:stop] = gram.amax(dim=2).mT
                 if mutual:
                     closest[start - rows.start : stop - rows.start, i] = gram.amax(dim=0)
