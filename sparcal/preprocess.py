@@ -187,6 +187,11 @@ def _span(native: int, resized: int, rule: Preprocess) -> _Span:
     start = 0 if rule.crop is None else round((frame - rule.crop) / 2.0)
     side = (rule.crop or frame) // rule.multiple * rule.multiple
     first, last = max(start - offset, 0), min(start + side - offset, resized)
+    if first >= last:
+        raise DataError(
+            f"An image must be more than a line of pixels after resizing, got {native} pixels shrinking to {resized}, "
+            "which crop and multiple cut away: use resize='square' or cut the image."
+        )
     return _Span(
         input=side,
         kept=slice(first, last),

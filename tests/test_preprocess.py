@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 from torchvision import transforms
@@ -104,6 +104,7 @@ def test_exif_orientation_of_an_unread_image_is_applied():
 )
 def test_geometry_is_consistent_for_every_rule(h, w, size, crop, multiple, resize):
     crop = None if crop is None else min(crop, size)
+    assume(resize != "pad" or size * min(h, w) >= 2 * max(h, w))  # thinner ones have a test of their own
     rule = Preprocess(size, resize, crop, min(multiple, crop or size), **PLAIN)
     white = Image.new("RGB", (w, h), (255, 255, 255))
     pixels, geometry = rule(white)
@@ -157,6 +158,13 @@ def test_an_image_that_would_explode_is_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_PIXELS", 10_000)
     with pytest.raises(DataError, match=r"must have at most 10000 pixels, got 2 x 20 growing to 100 x 1000: use"):
         Preprocess(100)(photo(2, 20))
+
+
+def test_a_sliver_that_is_cropped_away_is_refused():
+    with pytest.raises(
+        DataError, match=r"more than a line of pixels after resizing, got 1 pixels shrinking to 1, which"
+    ):
+        Preprocess(4, "pad", crop=1)(photo(1, 8))
 
 
 def test_bad_geometry_json_is_refused():
