@@ -160,7 +160,13 @@ def _smooth_axis(cells: int, pixels: int, rule: MapRule) -> Axis:
 
 def _native_axis(cells: int, rule: MapRule, geometry: Geometry, *, axis: int) -> tuple[slice, Axis]:
     """Which native pixels of an axis are covered, and their weights."""
-    native, size = geometry.native[axis], geometry.input[axis]
+    native, size, pixels = geometry.native[axis], geometry.input[axis], cells * rule.cell_pixels
+    # Encoders round an input that is no multiple of their cells up or down; the first cell stays at the first pixel.
+    if abs(pixels - size) >= max(rule.cell_pixels, size / 8):
+        raise ShapeError(
+            f"A map of {cells} cells of {rule.cell_pixels} pixels must span the input's {size} pixels, got {pixels}: "
+            "give MapRule the encoder's cell_pixels."
+        )
     start, stop = geometry.covered[axis], geometry.covered[axis + 2]
     valid_start, valid_stop = geometry.valid[axis], geometry.valid[axis + 2]
     if rule.at == "native" and start == 0:
@@ -171,9 +177,9 @@ def _native_axis(cells: int, rule: MapRule, geometry: Geometry, *, axis: int) ->
     share = (np.arange(first, last) + 0.5 - start) / (stop - start)
     in_input = valid_start + share * (valid_stop - valid_start)
     if rule.at == "native":
-        return slice(first, last), _smooth(_sample(np.eye(cells), in_input * (cells / size) - 0.5), rule)
+        return slice(first, last), _smooth(_sample(np.eye(cells), in_input / rule.cell_pixels - 0.5), rule)
     position = np.clip(in_input - 0.5, valid_start, valid_stop - 1)
-    return slice(first, last), _sample(_smooth_axis(cells, size, rule), position)
+    return slice(first, last), _sample(_smooth_axis(cells, pixels, rule), position)
 
 
 def _sample(table: Axis, position: Floats) -> Axis:
