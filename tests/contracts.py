@@ -7,15 +7,18 @@ A new detector joins by one more `DetectorCase` in test_detectors.py; a new trut
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
 import torch
 from torch import Tensor
 
+from sparcal.artifacts import load, save
 from sparcal.maps import input_map
 from sparcal.types import DataError, Detector, Family, Features, NotFittedError, Scores, ShapeError
 
@@ -212,21 +215,27 @@ def other_levels_are_refused(case: DetectorCase) -> None:
         detector.score(Features((*features.levels, *features.levels), features.cls))
 
 
-def state_is_all_that_scoring_needs(case: DetectorCase) -> None:
-    """Settings and the attributes ending in one underscore, which is what is saved, restore the detector."""
-    detector = case.fitted()
-    settings = {f.name: getattr(detector, f.name) for f in dataclasses.fields(detector) if f.init}
-    restored = type(detector)(**settings)
-    for name, value in vars(detector).items():
-        if name.endswith("_"):
-            parts = value if isinstance(value, tuple) else (value,)
-            assert all(part is None or isinstance(part, Tensor | int | float | str) for part in parts), name
-            setattr(restored, name, value)
-        else:
-            assert not isinstance(value, Tensor), name
-    expected, got = detector.score(case.test()), restored.score(case.test())
+def saving_and_loading_changes_nothing(case: DetectorCase) -> None:
+    detector, features = case.fitted(), case.test()
+    with tempfile.TemporaryDirectory() as folder:
+        restored = load(save(detector, Path(folder) / "detector.safetensors"))
+    assert type(restored) is type(detector)
+    assert restored.map_rule == detector.map_rule
+    expected, got = detector.score(features), restored.score(features)
     assert torch.equal(got.image, expected.image)
     assert torch.equal(got.cell, expected.cell)
+
+
+def short_features_give_full_scores(case: DetectorCase) -> None:
+    """Features kept in half precision are scored in single precision."""
+
+    def scores(make: Callable[[Tensor], Tensor]) -> Scores:
+        normals = case.normals()
+        return case.detector().fit(None if normals is None else normals.map(make)).score(case.test().map(make))
+
+    half = scores(torch.Tensor.half)
+    assert half.image.dtype == half.cell.dtype == torch.float32
+    close(half, scores(lambda x: x.half().float()))
 
 
 def constant_per_cell_changes_nothing(case: DetectorCase) -> None:
@@ -270,7 +279,8 @@ DETECTOR_CHECKS: tuple[Callable[[DetectorCase], None], ...] = (
     scoring_no_image_is_refused,
     other_channels_are_refused,
     other_levels_are_refused,
-    state_is_all_that_scoring_needs,
+    saving_and_loading_changes_nothing,
+    short_features_give_full_scores,
     constant_per_cell_changes_nothing,
     image_score_reads_cls_alone,
 )

@@ -8,8 +8,10 @@ import pytest
 import torch
 from contracts import DetectorCase, checks_for, normal_features
 
+from sparcal.corrections import Identity, MeanOnly
 from sparcal.detectors import DETECTORS, SPADE, AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cell_pixels
 from sparcal.maps import MapRule, input_map
+from sparcal.score import score_lot
 from sparcal.types import Detector
 
 one_grid = normal_features((6, 8, 16))
@@ -58,6 +60,17 @@ def test_for_cell_pixels_sizes_the_map_to_the_input(case: DetectorCase) -> None:
     _, h, w, _ = features.levels[0].shape
     assert pixels.shape[1:] == (3 * h, 3 * w)
     assert original.map_rule == before
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.unmoved_by_constant], ids=lambda case: case.name)
+def test_mean_only_leaves_a_lot_as_it_is(case: DetectorCase) -> None:
+    lot, test, reference = case.features(4, 30), case.test(), case.normals()
+    base, moved = (
+        score_lot(case.detector(), test, reference=reference, calibration=lot, correction=correction)
+        for correction in (Identity(), MeanOnly())
+    )
+    for name in case.unmoved_by_constant:
+        torch.testing.assert_close(getattr(moved, name), getattr(base, name), rtol=1e-5, atol=1e-5)
 
 
 def test_default_map_rules_are_the_authors() -> None:

@@ -139,11 +139,11 @@ def test_ten_times_faster_than_the_textbook_at_published_size() -> None:
     """100 images of 550 channels; the time per cell does not depend on how many of the 56 x 56 cells are taken."""
     make = normal_features((6, 6, 550))
     reference, test = make(100, 0), make(10, 9)
-    start = time.perf_counter()
+    start = time.process_time()
     scores = PaDiM().fit(reference).score(test)
-    ours = time.perf_counter() - start
-    start = time.perf_counter()
+    ours = time.process_time() - start
+    start = time.process_time()
     expected = textbook(reference.levels[0], test.levels[0])
-    theirs = time.perf_counter() - start
+    theirs = time.process_time() - start
     np.testing.assert_allclose(scores.cell.numpy(), expected, rtol=1e-6)
     assert theirs > 10 * ours

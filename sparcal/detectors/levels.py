@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from sparcal.types import Features, ShapeError
+
+
+def at_least_float32(level: Tensor) -> Tensor:
+    """`level`, with half precision widened: features may be stored short, scores are not computed short."""
+    return level.to(torch.promote_types(level.dtype, torch.float32))
 
 
 def require_images(who: str, features: Features) -> Features:
@@ -15,13 +21,13 @@ def require_images(who: str, features: Features) -> Features:
 
 
 def only_level(who: str, features: Features) -> Tensor:
-    """The one (n, h, w, d) grid of `features`, or a ShapeError if there are several."""
+    """The one (n, h, w, d) grid of `features`, in float32 or float64, or a ShapeError if there are several."""
     if len(features.levels) != 1:
         raise ShapeError(
             f"{who} works on one grid of features, got {len(features.levels)} levels: "
             "use an encoder that joins its layers into one."
         )
-    return features.levels[0]
+    return at_least_float32(features.levels[0])
 
 
 def require_channels(who: str, level: Tensor, channels: int) -> Tensor:

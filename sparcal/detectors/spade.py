@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from sparcal.detectors.levels import require_channels, require_images
+from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.maps import MapRule
 from sparcal.neighbours import nearest
 from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
@@ -105,8 +105,8 @@ class SPADE:
 
 
 def pixel_levels(features: Features) -> tuple[Tensor, ...]:
-    """All levels but the last; the only one where there is one."""
-    return features.levels[:-1] or features.levels
+    """All levels but the last, in float32 or float64; the only one where there is one."""
+    return tuple(at_least_float32(x) for x in features.levels[:-1] or features.levels)
 
 
 def gallery_distance(x: Tensor, gallery: Tensor) -> Tensor:
