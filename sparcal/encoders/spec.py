@@ -14,7 +14,11 @@ from sparcal.images import Preprocess
 from sparcal.types import DataError
 
 Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
+Tokens = Literal["raw", "ln_post", "projected"]
+Gelu = Literal["quick", "plain"]
+Positions = Literal["bicubic-antialias", "bicubic", "bilinear"]
 SOURCES = ("bundled", "timm", "openclip")
+CLIP_ONLY = ("tokens", "positions", "gelu", "path", "vv_blocks", "windows", "windows_in")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,15 @@ class EncoderSpec:
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
         resize, size, crop, multiple, resample: see `sparcal.images.Preprocess`.
+        tokens: patch vectors as the block leaves them, after ln_post, or projected into the space of texts; this and
+            all that follows is for open_clip alone.
+        positions: how position embeddings are resized to another grid.
+        gelu: the activation, "quick" for weights that OpenAI trained.
+        path: "vv" reads the local stream of AnomalyCLIP, see `sparcal.encoders.vv_attention`.
+        vv_blocks: the number of last blocks that the local stream runs through.
+        windows: sides, in cells, of the windows that are embedded on their own (WinCLIP).
+        windows_in: "levels" gives each window size a grid, corrected like any other; "cls" appends them to the image
+            vector, where no correction reaches them.
     """
 
     source: str
@@ -43,16 +56,33 @@ class EncoderSpec:
     crop: int | None = None
     multiple: int | None = None
     resample: Literal["bilinear", "bicubic", "lanczos"] | None = None
+    tokens: Tokens | None = None
+    positions: Positions | None = None
+    gelu: Gelu | None = None
+    path: Literal["standard", "vv"] | None = None
+    vv_blocks: int | None = None
+    windows: tuple[int, ...] | None = None
+    windows_in: Literal["levels", "cls"] | None = None
+
+    def __post_init__(self) -> None:
+        wrong = [name for name in CLIP_ONLY if getattr(self, name) is not None]
+        if wrong and self.source != "openclip":
+            raise DataError(
+                f"The encoder setting {wrong[0]} is for open_clip models, got it with {self.source}: "
+                "leave it out, or use openclip:MODEL/TAG."
+            )
 
     def filled(self, recipe: EncoderSpec) -> EncoderSpec:
         """This spec with what it does not say taken from `recipe`; source and model stay.
 
         The five words about geometry belong together (a crop makes no sense under another size), so they are taken
-        over only when this spec says none of them.
+        over only when this spec says none of them. The words about CLIP are taken over by open_clip models alone,
+        and not `norm` where `tokens` has said it already.
         """
         geometry = ("resize", "size", "crop", "multiple", "resample")
         own_geometry = any(getattr(self, name) is not None for name in geometry)
-        wanted = [f.name for f in fields(self) if f.name not in ("source", "model")]
+        foreign = CLIP_ONLY if self.source != "openclip" else ("norm",) if self.tokens is not None else ()
+        wanted = [f.name for f in fields(self) if f.name not in ("source", "model", *foreign)]
         missing = [n for n in wanted if getattr(self, n) is None and not (own_geometry and n in geometry)]
         return replace(self, **{name: getattr(recipe, name) for name in missing})
 
@@ -73,6 +103,23 @@ class EncoderSpec:
         said = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("source", "model")]
         words = "&".join(f"{name}={_word(value)}" for name, value in said if value is not None)
         return f"{head}?{words}" if words else head
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a host asks of an encoder that is not its own, in the words after the question mark.
+
+    Args:
+        stages: for networks with stages.
+        blocks: for plain transformers.
+    """
+
+    stages: str = "layers=8,16&aggregate=pool"
+    blocks: str = "aggregate=pool"
+
+    def fill(self, spec: EncoderSpec, *, plain: bool) -> EncoderSpec:
+        """`spec` with what it does not say taken from this recipe."""
+        return spec.filled(parse_spec(f"bundled?{self.blocks if plain else self.stages}"))
 
 
 def parse_spec(text: str) -> EncoderSpec:
@@ -129,4 +176,11 @@ _READERS: dict[str, tuple[str, ...] | Literal["integers", "switch", "integer"]] 
     "crop": "integer",
     "multiple": "integer",
     "resample": ("bilinear", "bicubic", "lanczos"),
+    "tokens": get_args(Tokens),
+    "positions": get_args(Positions),
+    "gelu": get_args(Gelu),
+    "path": ("standard", "vv"),
+    "vv_blocks": "integer",
+    "windows": "integers",
+    "windows_in": ("levels", "cls"),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from sparcal.types import WeightsError
 FOLDER_VARIABLE = "SPARCAL_WEIGHTS"
 SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
 RANDOM = "random:"
+State = dict[str, Tensor]
 
 
 def find_weights(model: str, weights: str | Path | None) -> str | Path | None:
@@ -34,13 +37,17 @@ def find_weights(model: str, weights: str | Path | None) -> str | Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def load_into(model: nn.Module, source: str | Path) -> str:
-    """Load `source` into `model`, every tensor accounted for; returns a short note that identifies the weights."""
+def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[State], State] = dict) -> str:
+    """Load `source` into `model`, every tensor accounted for; returns a short note that identifies the weights.
+
+    Args:
+        tidy: takes a file's tensors to the names that the model uses.
+    """
     if isinstance(source, str):
         seed = int(source.removeprefix(RANDOM))
         _randomise(model, seed)
         return f"random-{seed}"
-    state = read_state(source)
+    state = tidy(read_state(source))
     own = model.state_dict()
     extra = [name for name in state if name not in own and not name.startswith(("head", "fc", "classifier"))]
     missing = [name for name in own if name not in state]
@@ -55,8 +62,18 @@ def load_into(model: nn.Module, source: str | Path) -> str:
     return f"sha256-{file_digest(source)[:16]}"
 
 
-def read_state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a weight file, read without running anything that is in it."""
+def read_state(path: Path, *, inside: tuple[str, ...] = ("state_dict", "model")) -> State:
+    """The tensors of a weight file, read without running anything that is in it.
+
+    Args:
+        inside: entries of the file that hold the tensors, where it has more than tensors.
+    """
+    if _is_torchscript(path):
+        raise WeightsError(
+            f"The weight file {path.name} must hold tensors only, got a TorchScript archive, which holds code: if you "
+            f"trust it, save torch.jit.load('{path.name}', map_location='cpu').state_dict() once with "
+            f"safetensors.torch.save_file as {path.stem}.safetensors and use that."
+        )
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -68,7 +85,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         raise WeightsError(
             f"The weight file {path.name} cannot be read as safetensors or plain tensors: {reason}"
         ) from error
-    for key in ("state_dict", "model"):
+    for key in inside:
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
@@ -76,6 +93,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
             f"The weight file {path.name} must hold a dictionary of tensors, got {type(state).__name__}."
         )
     return state
+
+
+def _is_torchscript(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
 
 
 def file_digest(path: Path) -> str:

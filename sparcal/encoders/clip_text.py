@@ -1,0 +1,80 @@
+"""The text tower of an open_clip model: plain texts, and texts whose first words are learned vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparcal.types import DataError, ShapeError
+
+TEXTS_AT_ONCE = 64
+
+
+def encode_texts(model: Any, texts: Sequence[str]) -> Tensor:
+    """(n, c): the embedding of each text, not normalised."""
+    ids = tokenise(model, texts)
+    return torch.cat([model.encode_text(part) for part in torch.split(ids, TEXTS_AT_ONCE)])
+
+
+def encode_prompted(model: Any, texts: Sequence[str], context: Tensor, *, deep: Sequence[Tensor] = ()) -> Tensor:
+    """(n, c): embeddings of texts whose first words are replaced by learned vectors, not normalised.
+
+    Args:
+        texts: each begins with as many one-token placeholder words as `context` has vectors.
+        context: (n, t, width); takes the place of the t tokens after the start token.
+        deep: (m, width) each, m <= t; the first takes the place of the m tokens after the start token at the input of
+            the second block, the next one at the third, and so on.
+    """
+    _check_prompts(model, texts, context, deep)
+    ids = tokenise(model, texts)
+    t = context.shape[1]
+    x = model.token_embedding(ids)  # (n, tokens, width)
+    x = torch.cat([x[:, :1], context.to(x), x[:, 1 + t :]], dim=1) + model.positional_embedding
+    for number, block in enumerate(model.transformer.resblocks):
+        if 1 <= number <= len(deep):
+            inserted = deep[number - 1].to(x).expand(len(x), -1, -1)
+            x = torch.cat([x[:, :1], inserted, x[:, 1 + inserted.shape[1] :]], dim=1)
+        x = block(x, attn_mask=model.attn_mask)
+    end_of_text = ids.argmax(dim=-1)  # the end token has the largest id
+    pooled = model.ln_final(x)[torch.arange(len(x), device=x.device), end_of_text]
+    projected: Tensor = pooled @ model.text_projection
+    return projected
+
+
+def tokenise(model: Any, texts: Sequence[str]) -> Tensor:
+    """(n, context length) token ids; a text that is too long is refused, not cut."""
+    import open_clip
+
+    if isinstance(texts, str) or not texts:
+        got = repr(texts) if isinstance(texts, str) else "none"
+        raise DataError(f"A CLIP encoder takes a sequence of at least one text, got {got}: write ['a text'].")
+    tokeniser = open_clip.SimpleTokenizer(context_length=model.context_length)
+    for text in texts:
+        length = len(tokeniser.encode(text)) + 2
+        if length > model.context_length:
+            raise DataError(
+                f"A text must have at most {model.context_length} tokens, start and end included, got {length} in "
+                f"{text[:60]!r}: use fewer words."
+            )
+    ids: Tensor = tokeniser(list(texts))
+    return ids.to(model.token_embedding.weight.device)
+
+
+def _check_prompts(model: Any, texts: Sequence[str], context: Tensor, deep: Sequence[Tensor]) -> None:
+    width = model.token_embedding.embedding_dim
+    if context.ndim != 3 or len(context) != len(texts) or context.shape[2] != width:
+        raise ShapeError(
+            f"Learned context vectors must be ({len(texts)}, t, {width}) for this text tower, "
+            f"got {tuple(context.shape)}: use prompts that were learned on this model."
+        )
+    blocks = len(model.transformer.resblocks)
+    wrong = [tuple(x.shape) for x in deep if x.ndim != 2 or x.shape[1] != width or len(x) > context.shape[1]]
+    if wrong or len(deep) >= blocks:
+        got = f"one of shape {wrong[0]}" if wrong else f"{len(deep)} of them"
+        raise ShapeError(
+            f"Deep prompt vectors must be at most {blocks - 1} tensors (m, {width}) with m up to {context.shape[1]}, "
+            f"got {got}: use prompts that were learned on this model."
+        )
