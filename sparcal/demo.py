@@ -34,11 +34,11 @@ Shift = Literal["lights", "random", "none", "moved"]
 
 TRAINING_LIGHT = Light("training", (-0.55, -0.75, 1.25))
 LOT_LIGHTS: tuple[Light, ...] = (
-    Light("warm-right", (0.90, -0.35, 0.90), (1.12, 1.00, 0.82)),
-    Light("cool-low-left", (-1.10, 0.30, 0.70), (0.88, 0.98, 1.12)),
-    Light("front-long-exposure", (0.30, 0.95, 1.20), intensity=0.8, exposure=1.25),
-    Light("overhead-diffuse", (0.05, -0.25, 1.50), ambient=0.4, exposure=0.7, spread=0.25),
-    Light("back-short-exposure", (0.50, -0.95, 0.75), (1.00, 1.02, 0.96), exposure=0.75),
+    Light("warm-right", (1.05, -0.30, 0.75), (1.18, 1.00, 0.76)),
+    Light("cool-low-left", (-1.20, 0.35, 0.55), (0.84, 0.98, 1.16), exposure=1.1),
+    Light("front-long-exposure", (0.35, 1.00, 0.95), exposure=1.35),
+    Light("overhead-diffuse", (0.10, -0.25, 1.50), ambient=0.5, exposure=0.7, spread=0.3),
+    Light("back-short-exposure", (0.55, -1.10, 0.65), (1.00, 1.03, 0.95), exposure=0.6),
 )
 MOVED_CAMERA = (6.0, -4.0)  # right and down, in pixels of a 256-pixel image
 SMALLEST = 64  # below this, engraving and scratches are thinner than half a pixel
@@ -91,7 +91,9 @@ def render_part(
     if seed < 0:
         raise DataError(f"render_part needs a seed of 0 or more, got {seed}: choose another.")
     if size < SMALLEST:
-        raise DataError(f"render_part needs a size of at least {SMALLEST} pixels, got {size}: smaller parts lose detail.")
+        raise DataError(
+            f"render_part needs a size of at least {SMALLEST} pixels, got {size}: smaller parts lose detail."
+        )
     if defect is not None and defect not in DEFECTS:
         raise DataError(f"unknown defect {defect!r}; choose from {', '.join(DEFECTS)}.")
     if not 0 < strength <= 1:
@@ -110,7 +112,7 @@ def render_part(
 
 
 def random_light(seed: int) -> Light:
-    """A station nobody has seen: lamp anywhere above 25 degrees, warm to cool, dim to bright."""
+    """A station nobody has seen: lamp anywhere above 28 degrees, warm to cool, dim to bright."""
     rng = np.random.default_rng([seed, 3])
     around, above = rng.uniform(0, 2 * np.pi), np.deg2rad(rng.uniform(28, 75))
     distance, warmth = rng.uniform(1.2, 1.8), rng.uniform(-0.14, 0.14)
@@ -144,6 +146,10 @@ def make_demo(
     """
     if shift not in get_args(Shift):
         raise DataError(f"unknown shift {shift!r}; choose from {', '.join(get_args(Shift))}.")
+    if seed < 0:
+        raise DataError(f"make_demo needs a seed of 0 or more, got {seed}: choose another.")
+    if min(train, good, bad) < 0:
+        raise DataError(f"make_demo needs counts of 0 or more, got train={train}, good={good}, bad={bad}.")
     moved = (MOVED_CAMERA[0] * size / 256, MOVED_CAMERA[1] * size / 256) if shift == "moved" else (0.0, 0.0)
 
     def lot_light(number: int, part_seed: int) -> Light:
