@@ -251,9 +251,9 @@ def test_another_layout_says_what_was_expected_and_what_is_there(name: str, expe
     for other in "abcdefgh":
         (tmp_path / other).mkdir()
     (tmp_path / ".DS_Store").touch()
-    sentence = (
-        rf"{re.escape(DATASETS[name].title)} needs {expected}.* holds a, b, c, d, e, f and 2 more: .* get it from"
-    )
+    title, remedy = (re.escape(text) for text in (DATASETS[name].title, DATASETS[name].remedy))
+    there = "holds a, b, c, d, e, f and 2 more"
+    sentence = rf"^{title} needs {expected}.* {there}: point to its root, or {remedy}\.$"
     for look in (list_records, check_copy):
         with pytest.raises(DataError, match=sentence):
             look(name, tmp_path)

@@ -45,7 +45,7 @@ def _read(dataset: Dataset, home: Path, category: str) -> list[Record]:
 AEBAD_S = Dataset(
     name="aebad-s",
     title="AeBAD-S",
-    origin="the authors of AeBAD (zhangzilongc/MMR)",
+    remedy="get it from the authors of AeBAD (zhangzilongc/MMR)",
     home=_home,
     read=_read,
     masks=("ground_truth/*/{category}/*",),

@@ -45,7 +45,5 @@ def open_copy(dataset: str, root: Path | str) -> tuple[Dataset, Path]:
     spec, root = DATASETS[dataset], Path(root)
     if not root.is_dir():
         got = "a file" if root.exists() else "no such folder"
-        raise DataError(
-            f"{spec.title} needs a folder, got {got} at {root}: check the path, or get it from {spec.origin}."
-        )
+        raise DataError(f"{spec.title} needs a folder, got {got} at {root}: check the path, or {spec.remedy}.")
     return spec, spec.home(root)

@@ -25,7 +25,7 @@ class Dataset:
 
     Args:
         title: its name in prose.
-        origin: who gives it out.
+        remedy: what to do when no copy is found: who gives it out.
         home: the folder below a root that holds the benchmark.
         read: every record of one category, below its home.
         masks: glob patterns, below its home, of the files that are masks of a category.
@@ -36,7 +36,7 @@ class Dataset:
 
     name: str
     title: str
-    origin: str
+    remedy: str
     read: Callable[[Dataset, Path, str], list[Record]]
     masks: tuple[str, ...]
     categories: tuple[str, ...] = ()

@@ -65,9 +65,7 @@ def wrong_layout(dataset: Dataset, path: Path, expected: str) -> DataError:
         got = f"a folder that holds {holds}" if near == path else f"only {near}, which holds {holds}"
     else:
         got = "a file"
-    return DataError(
-        f"{dataset.title} needs {expected} {path}, got {got}: point to its root, or get it from {dataset.origin}."
-    )
+    return DataError(f"{dataset.title} needs {expected} {path}, got {got}: point to its root, or {dataset.remedy}.")
 
 
 def pair_masks(images: Sequence[Path], folder: Path, *, endings: tuple[str, ...]) -> list[Path | None]:

@@ -39,7 +39,7 @@ def _read(dataset: Dataset, home: Path, category: str) -> list[Record]:
     if not {("train", 0), ("test", 0), ("test", 1)} <= {(record.split, record.label) for record in records}:
         raise DataError(
             f"{home / _TABLE} must list train normals, test normals and test anomalies of {category}, "
-            f"got {len(records)} rows of it: take the table from {dataset.origin}."
+            f"got {len(records)} rows of it: {dataset.remedy}."
         )
     return sorted(records, key=lambda record: (record.split != "train", record.label, record.image.as_posix()))
 
@@ -85,7 +85,7 @@ _PUBLISHED = {
 VISA = Dataset(
     name="visa",
     title="VisA",
-    origin="the authors of VisA (amazon-science/spot-diff)",
+    remedy="get it from the authors of VisA (amazon-science/spot-diff)",
     home=_home,
     read=_read,
     masks=("{category}/Data/Masks/**/*", "{category}/" + mvtec_like.MASKS),
