@@ -6,16 +6,46 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from contracts import DetectorCase, checks_for, normal_features
+from contracts import COLUMN, PLANTED, ROW, DetectorCase, checks_for, normal_features
 
 from sparcal.corrections import Identity, MeanOnly
-from sparcal.detectors import DETECTORS, SPADE, AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cell_pixels
+from sparcal.detectors import (
+    DETECTORS,
+    SPADE,
+    AnomalyCLIP,
+    AnomalyDINO,
+    PaDiM,
+    PatchCore,
+    SubspaceAD,
+    WinCLIP,
+    for_cell_pixels,
+)
 from sparcal.maps import MapRule, input_map
 from sparcal.score import score_lot
-from sparcal.types import Detector
+from sparcal.types import Detector, Features
 
 one_grid = normal_features((6, 8, 16))
 pyramid = normal_features((8, 8, 6), (4, 4, 8), (2, 2, 10))
+
+windows_apart = normal_features((6, 8, 16), channels=8 * (1 + 5 * 7 + 4 * 6))
+windows_as_levels = normal_features((6, 8, 16), (5, 7, 8), (4, 6, 8), channels=8)
+patches_and_vector = normal_features((6, 8, 8), channels=8)
+
+
+def texts(features: Callable[[int, int], Features]) -> torch.Tensor:
+    """Two opposite texts, of which the normal one describes the image vectors of `features`."""
+    vector = features(50, 0).cls[:, :8].mean(dim=0)
+    return torch.stack([vector, -vector])
+
+
+def plant_damage(features: Features) -> Features:
+    """One patch, and the vector of its image, that the anomalous text describes."""
+    vector = features.cls.clone()
+    vector[PLANTED] = texts(patches_and_vector)[1]
+    level = features.levels[0].clone()
+    level[PLANTED, int(ROW * 6), int(COLUMN * 8)] = 5 * texts(patches_and_vector)[1]
+    return Features((level,), vector)
+
 
 CASES = (
     DetectorCase("patchcore", PatchCore, one_grid),
@@ -31,6 +61,21 @@ CASES = (
     DetectorCase("spade-one-level", SPADE, one_grid, unmoved_by_constant=("image",)),
     DetectorCase("anomalydino", AnomalyDINO, one_grid),
     DetectorCase("subspacead", lambda: SubspaceAD(explained=0.9), one_grid),
+    DetectorCase("winclip", WinCLIP, one_grid),
+    DetectorCase("winclip-shots", lambda: WinCLIP(shots=5), one_grid),
+    DetectorCase("winclip-plus", lambda: WinCLIP(mode="winclip_plus").with_text(texts(windows_apart)), windows_apart),
+    DetectorCase(
+        "winclip-plus-windows",
+        lambda: WinCLIP(mode="winclip_plus_windows").with_text(texts(windows_as_levels)),
+        windows_as_levels,
+    ),
+    DetectorCase(
+        "anomalyclip",
+        lambda: AnomalyCLIP(temperature=1.0).with_text(texts(patches_and_vector)),  # at 0.07 random cells saturate
+        patches_and_vector,
+        reference=False,
+        plant=plant_damage,
+    ),
 )
 
 
@@ -79,6 +124,8 @@ def test_default_map_rules_are_the_authors() -> None:
     assert (SPADE().cell_pixels, SPADE().map_rule) == (4, MapRule(cell_pixels=1))
     assert AnomalyDINO().map_rule == MapRule(cell_pixels=14, at="native")
     assert SubspaceAD().map_rule == MapRule(cell_pixels=14, blur="box3")
+    assert WinCLIP().map_rule == MapRule(cell_pixels=16, sigma=0)
+    assert AnomalyCLIP().map_rule == MapRule(cell_pixels=14, sigma=4)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -6,22 +6,36 @@ import copy
 from dataclasses import replace
 from typing import TypeVar
 
+from sparcal.detectors.anomalyclip import AnomalyCLIP
 from sparcal.detectors.anomalydino import AnomalyDINO
 from sparcal.detectors.padim import PaDiM
 from sparcal.detectors.patchcore import PatchCore
 from sparcal.detectors.spade import SPADE
 from sparcal.detectors.subspacead import SubspaceAD
+from sparcal.detectors.winclip import WinCLIP
 from sparcal.types import Detector
 
 DETECTORS: dict[str, type[Detector]] = {
+    "anomalyclip": AnomalyCLIP,
     "anomalydino": AnomalyDINO,
     "padim": PaDiM,
     "patchcore": PatchCore,
     "spade": SPADE,
     "subspacead": SubspaceAD,
+    "winclip": WinCLIP,
 }
 
-__all__ = ["DETECTORS", "SPADE", "AnomalyDINO", "PaDiM", "PatchCore", "SubspaceAD", "for_cell_pixels"]
+__all__ = [
+    "DETECTORS",
+    "SPADE",
+    "AnomalyCLIP",
+    "AnomalyDINO",
+    "PaDiM",
+    "PatchCore",
+    "SubspaceAD",
+    "WinCLIP",
+    "for_cell_pixels",
+]
 
 
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
