@@ -25,11 +25,12 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def part_on_a_table(*, contrast: float = 40.0) -> tuple[Features, torch.Tensor]:
+def part_on_a_table(*, contrast: float = 40.0, bore: bool = False) -> tuple[Features, torch.Tensor]:
     """Two images whose middle differs from the rest along one direction, and where that middle is."""
     random = torch.Generator().manual_seed(0)
     inside = torch.zeros(12, 12, dtype=torch.bool)
     inside[3:9, 3:9] = True
+    inside[4:7, 4:7] &= not bore
     direction = torch.nn.functional.normalize(torch.randn(16, generator=random), dim=0)
     tokens = torch.randn(2, 12, 12, 16, generator=random) + contrast * inside[None, :, :, None] * direction
     return Features((tokens,)), inside
@@ -78,6 +79,13 @@ def test_foreground_is_the_part_grown_by_one_cell() -> None:
     expected = torch.zeros_like(inside)
     expected[2:10, 2:10] = True
     assert torch.equal(foreground(features.levels[0], 10.0), expected.expand(2, -1, -1))
+
+
+def test_foreground_closes_what_is_left_of_a_bore() -> None:
+    """Three cells wide, it is one cell wide after the dilation and gone after the closing."""
+    features, inside = part_on_a_table(bore=True)
+    assert not inside[5, 5]
+    assert foreground(features.levels[0], 10.0)[:, 2:10, 2:10].all()
 
 
 def test_foreground_does_not_depend_on_the_sign_of_the_component() -> None:

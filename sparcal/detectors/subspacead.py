@@ -1,4 +1,4 @@
-"""SubspaceAD: what one PCA of all normal features leaves unexplained (Lendering et al., CVPR 2026).
+"""SubspaceAD: what one PCA of all normal features leaves unexplained (Lendering et al., 2026).
 
 The defaults are the authors' full-shot script: no augmentation, components up to 99 % of the variance, squared
 residual, image score from the top 1 % of the pixels of the finished map.
