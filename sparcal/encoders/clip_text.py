@@ -51,16 +51,15 @@ def tokenise(model: Any, texts: Sequence[str]) -> Tensor:
     if isinstance(texts, str) or not texts:
         got = repr(texts) if isinstance(texts, str) else "none"
         raise DataError(f"A CLIP encoder takes a sequence of at least one text, got {got}: write ['a text'].")
-    tokeniser = open_clip.SimpleTokenizer(context_length=model.context_length)
-    for text in texts:
-        length = len(tokeniser.encode(text)) + 2
-        if length > model.context_length:
+    limit = model.context_length
+    ids: Tensor = open_clip.tokenize(list(texts), context_length=limit + 1)  # cut texts end in the last column
+    for text, beyond in zip(texts, ids[:, limit].tolist(), strict=True):
+        if beyond:
             raise DataError(
-                f"A text must have at most {model.context_length} tokens, start and end included, got {length} in "
-                f"{text[:60]!r}: use fewer words."
+                f"A text must have at most {limit} tokens, start and end included, got more in {text[:60]!r}: "
+                "use fewer words."
             )
-    ids: Tensor = tokeniser(list(texts))
-    return ids.to(model.token_embedding.weight.device)
+    return ids[:, :limit].to(model.token_embedding.weight.device)
 
 
 def _check_prompts(model: Any, texts: Sequence[str], context: Tensor, deep: Sequence[Tensor]) -> None:
