@@ -294,8 +294,8 @@ def checks_for(case: DetectorCase) -> list[Callable[[DetectorCase], None]]:
         left_out |= {fitting_again_forgets, unfitted_is_refused, missing_reference_is_refused}
     if not case.unmoved_by_constant:
         left_out |= {constant_per_cell_changes_nothing}
-    if family == "mutual":  # its images score each other
-        left_out |= {single_image_scores_as_in_a_batch}
+    if family == "mutual":  # its images score each other, and nothing was fitted that they could fail to match
+        left_out |= {single_image_scores_as_in_a_batch, other_channels_are_refused, other_levels_are_refused}
     if family != "cls":
         left_out |= {image_score_reads_cls_alone}
     return [check for check in DETECTOR_CHECKS if check not in left_out]

@@ -14,6 +14,9 @@ from sparcal.detectors import (
     SPADE,
     AnomalyCLIP,
     AnomalyDINO,
+    FastRecon,
+    FastRef,
+    MuSc,
     PaDiM,
     PatchCore,
     SubspaceAD,
@@ -30,6 +33,7 @@ pyramid = normal_features((8, 8, 6), (4, 4, 8), (2, 2, 10))
 windows_apart = normal_features((6, 8, 16), channels=8 * (1 + 5 * 7 + 4 * 6))
 windows_as_levels = normal_features((6, 8, 16), (5, 7, 8), (4, 6, 8), channels=8)
 patches_and_vector = normal_features((6, 8, 8), channels=8)
+layers_and_vector = normal_features((6, 8, 16), (6, 8, 12), channels=8)
 
 
 def texts(features: Callable[[int, int], Features]) -> torch.Tensor:
@@ -76,6 +80,11 @@ CASES = (
         reference=False,
         plant=plant_damage,
     ),
+    DetectorCase("fastrecon", FastRecon, one_grid),
+    DetectorCase("fastref", lambda: FastRef(coreset=0.01), one_grid),
+    DetectorCase("fastref-literal", lambda: FastRef(coreset=0.01, transport="literal"), one_grid),
+    DetectorCase("musc", MuSc, layers_and_vector, reference=False),
+    DetectorCase("musc-grouped", lambda: MuSc(rscin=False, memory=1), one_grid, reference=False),
 )
 
 
@@ -126,6 +135,8 @@ def test_default_map_rules_are_the_authors() -> None:
     assert SubspaceAD().map_rule == MapRule(cell_pixels=14, blur="box3")
     assert WinCLIP().map_rule == MapRule(cell_pixels=16, sigma=0)
     assert AnomalyCLIP().map_rule == MapRule(cell_pixels=14, sigma=4)
+    assert FastRecon().map_rule == FastRef().map_rule == MapRule(cell_pixels=8)
+    assert MuSc().map_rule == MapRule(cell_pixels=14, sigma=0, upsample="corners")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -8,6 +8,9 @@ from typing import TypeVar
 
 from sparcal.detectors.anomalyclip import AnomalyCLIP
 from sparcal.detectors.anomalydino import AnomalyDINO
+from sparcal.detectors.fastrecon import FastRecon
+from sparcal.detectors.fastref import FastRef
+from sparcal.detectors.musc import MuSc
 from sparcal.detectors.padim import PaDiM
 from sparcal.detectors.patchcore import PatchCore
 from sparcal.detectors.spade import SPADE
@@ -18,6 +21,9 @@ from sparcal.types import Detector
 DETECTORS: dict[str, type[Detector]] = {
     "anomalyclip": AnomalyCLIP,
     "anomalydino": AnomalyDINO,
+    "fastrecon": FastRecon,
+    "fastref": FastRef,
+    "musc": MuSc,
     "padim": PaDiM,
     "patchcore": PatchCore,
     "spade": SPADE,
@@ -30,6 +36,9 @@ __all__ = [
     "SPADE",
     "AnomalyCLIP",
     "AnomalyDINO",
+    "FastRecon",
+    "FastRef",
+    "MuSc",
     "PaDiM",
     "PatchCore",
     "SubspaceAD",

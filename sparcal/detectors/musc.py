@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, layer_norm, normalize
 
-from sparcal.detectors.levels import require_images
+from sparcal.detectors.levels import at_least_float32, require_images
 from sparcal.maps import MapRule, input_map
 from sparcal.types import DataError, Family, Features, Scores, ShapeError
 
@@ -32,7 +32,7 @@ MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
 GRAM_BYTES = 8 * 2**20
 
 # Below this squared distance of unit vectors, 2 - 2 cos has lost the digits that count: it is taken again in float64.
-NEAR = 1e-4
+NEAR = 2e-3
 
 
 @dataclass
@@ -67,18 +67,16 @@ class MuSc:
         """Mutual score of each cell within this lot, and one score per image from the highest pixel of its map."""
         self._check(require_images("MuSc", features))
         n, h, w, _ = features.levels[0].shape
-        dtype = torch.promote_types(features.levels[0].dtype, torch.float32)
-        total = torch.zeros(n, h * w, dtype=dtype, device=features.levels[0].device)
+        cell = at_least_float32(features.levels[0].new_zeros(n, h * w))
         for level in features.levels:
             for radius in self.radii:
-                tokens = neighbourhood_tokens(level, radius).to(dtype)
-                total += mutual_scores(tokens, self.interval, memory=self.memory)
-        cell = (total / (len(features.levels) * len(self.radii))).view(n, h, w)
+                cell += mutual_scores(neighbourhood_tokens(level, radius), self.interval, memory=self.memory)
+        cell = (cell / (len(features.levels) * len(self.radii))).view(n, h, w)
         image = torch.cat([input_map(part, self.map_rule).flatten(1).amax(dim=1) for part in torch.split(cell, 16)])
         if self.rscin:
             assert features.cls is not None
-            image = shared_scores(image, features.cls.to(dtype), self.neighbours)
-        return Scores(image.to(features.levels[0].dtype), cell.to(features.levels[0].dtype))
+            image = shared_scores(image, features.cls.to(cell.dtype), self.neighbours)
+        return Scores(image, cell)
 
     def _check(self, features: Features) -> None:
         if len(features) < 2:
@@ -118,9 +116,10 @@ def neighbourhood_tokens(level: Tensor, radius: int) -> Tensor:
         level: (n, h, w, d).
         radius: side of the window in cells, odd.
     """
-    tokens = torch.empty_like(level, memory_format=torch.contiguous_format).flatten(1, 2)
+    n, h, w, d = level.shape
+    tokens = level.new_empty(n, h * w, d, dtype=torch.promote_types(level.dtype, torch.float32))
     for i, x in enumerate(level):
-        whole = layer_norm(x, x.shape)
+        whole = layer_norm(at_least_float32(x), x.shape)
         if radius > 1:
             whole = avg_pool2d(whole.permute(2, 0, 1), radius, stride=1, padding=radius // 2).permute(1, 2, 0)
         tokens[i] = normalize(whole, dim=-1).flatten(0, 1)
