@@ -42,7 +42,9 @@ def test_input_map_equals_interpolate_then_scipy(h, w, cell_pixels, upsample, si
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("h", "w", "cell_pixels"), [(48, 48, 14), (5, 9, 7)])
+@pytest.mark.parametrize(
+    ("h", "w", "cell_pixels"), [(48, 48, 14), (5, 9, 7), (20, 31, 1)]
+)  # only cells of 1 show the border
 @pytest.mark.parametrize("sigma", [0.5, 4.0])
 def test_box3_equals_opencv(h, w, cell_pixels, sigma):
     result = input_map(cells(h, w), MapRule(cell_pixels, sigma=sigma, blur="box3"))
