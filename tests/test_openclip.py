@@ -10,7 +10,18 @@ import open_clip
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny_clip import CHANNELS, CONFIG, DEPTH, GRID, TEXT_WIDTH, WIDTH, pixels, tiny_clip, tiny_encoder
+from tiny_clip import (
+    CHANNELS,
+    CONFIG,
+    DEPTH,
+    GRID,
+    TEXT_WIDTH,
+    WIDTH,
+    pixels,
+    slow_two_streams,
+    tiny_clip,
+    tiny_encoder,
+)
 from torch import nn
 
 from sparcal.encoders import clip_vision, load_encoder, parse_spec
@@ -180,42 +191,6 @@ def test_windows_that_do_not_fit_are_refused():
 
 
 # --- the local stream
-
-
-def slow_attention(attention, x, *, values_only):
-    """Multi-head attention over one (tokens, d) sequence, head by head and token by token."""
-    d, heads = attention.embed_dim, attention.num_heads
-    width = d // heads
-    projected = x @ attention.in_proj_weight.T + attention.in_proj_bias
-    q, k, v = projected[:, :d], projected[:, d : 2 * d], projected[:, 2 * d :]
-    if values_only:
-        q = k = v
-    out = torch.zeros_like(x)
-    for head in range(heads):
-        part = slice(head * width, (head + 1) * width)
-        for i in range(len(x)):
-            weights = torch.tensor([float(q[i, part] @ k[j, part]) / math.sqrt(width) for j in range(len(x))]).softmax(
-                0
-            )
-            out[i, part] = sum(weights[j] * v[j, part] for j in range(len(x)))
-    return out @ attention.out_proj.weight.T + attention.out_proj.bias
-
-
-def slow_two_streams(visual, image, start):
-    """Local tokens after each block from `start` on, and the original class token after the last."""
-    patches = visual.conv1(image[None])[0].flatten(1).T
-    tokens = torch.cat([visual.class_embedding[None], patches]) + visual.positional_embedding
-    original = visual.ln_pre(tokens)
-    local, after = None, {}
-    for number, block in enumerate(visual.transformer.resblocks):
-        if number == start:
-            local = original.clone()
-        if number >= start:
-            local = local + slow_attention(block.attn, block.ln_1(original), values_only=True)
-            after[number] = local
-        original = original + slow_attention(block.attn, block.ln_1(original), values_only=False)
-        original = original + block.mlp(block.ln_2(original))
-    return after, original[0]
 
 
 @pytest.mark.parametrize("vv_blocks", [1, 3, 4])
@@ -482,7 +457,10 @@ def test_a_torchscript_archive_is_refused_with_the_way_out(tmp_path):
         ("openclip:ViT-B-17/openai", r"open_clip has no model 'ViT-B-17' .*close ones: .*ViT-B-16"),
         ("openclip:tiny", r"must name its weights, got no tag: write openclip:tiny/TAG with one of openai, other\."),
         ("openclip:tiny/laion", "got the unknown tag 'laion'"),
-        ("openclip:RN50/openai", "needs a model with a plain vision transformer and a class token, got RN50/openai"),
+        (
+            "openclip:RN50/openai",
+            "needs a model with a plain vision transformer, a class token and a plain text tower, got RN50/openai",
+        ),
         ("openclip:ViT-B-16-SigLIP/webli", "needs a model with a plain vision transformer"),
         ("openclip:coca_ViT-B-32/laion2b_s13b_b90k", "needs a model with a plain vision transformer"),
     ],
@@ -492,9 +470,10 @@ def test_models_that_cannot_serve_are_refused(name, sentence):
         load_encoder(name, weights="random:0")
 
 
-def test_a_built_model_must_be_plain():
-    config = {**CONFIG, "vision_cfg": {**CONFIG["vision_cfg"], "pool_type": "avg"}}
-    with pytest.raises(DataError, match="plain vision transformer and a class token, got tiny/test"):
+@pytest.mark.parametrize("change", [{"vision_cfg": {"pool_type": "avg"}}, {"text_cfg": {"pool_type": "last"}}])
+def test_a_built_model_must_be_plain(change):
+    config = {**CONFIG, **{tower: {**CONFIG[tower], **words} for tower, words in change.items()}}
+    with pytest.raises(DataError, match="a class token and a plain text tower, got tiny/test"):
         tiny_encoder(model=open_clip.CLIP(**config))
 
 

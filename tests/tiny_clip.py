@@ -1,6 +1,11 @@
-"""A CLIP small enough for tests, with every parameter random: biases and scales that were left at 0 or 1 hide errors."""
+"""A CLIP small enough for tests, and its attention written as loops.
+
+Every parameter is random: biases and scales that were left at 0 or 1 would hide errors.
+"""
 
 from __future__ import annotations
+
+import math
 
 import open_clip
 import torch
@@ -37,3 +42,38 @@ def tiny_encoder(settings: str = "", *, model: open_clip.CLIP | None = None) -> 
 
 def pixels(n: int = 2, size: int = SIZE, *, seed: int = 0) -> Tensor:
     return torch.randn(n, 3, size, size, generator=torch.Generator().manual_seed(seed))
+
+
+def slow_attention(attention, x, *, values_only):
+    """Multi-head attention over one (tokens, d) sequence, head by head and token by token."""
+    d, heads = attention.embed_dim, attention.num_heads
+    width = d // heads
+    projected = x @ attention.in_proj_weight.T + attention.in_proj_bias
+    q, k, v = projected[:, :d], projected[:, d : 2 * d], projected[:, 2 * d :]
+    if values_only:
+        q = k = v
+    out = torch.zeros_like(x)
+    for head in range(heads):
+        part = slice(head * width, (head + 1) * width)
+        for i in range(len(x)):
+            logits = [float(q[i, part] @ k[j, part]) / math.sqrt(width) for j in range(len(x))]
+            weights = torch.tensor(logits).softmax(dim=0)
+            out[i, part] = sum(weights[j] * v[j, part] for j in range(len(x)))
+    return out @ attention.out_proj.weight.T + attention.out_proj.bias
+
+
+def slow_two_streams(visual, image, start):
+    """Local tokens after each block from `start` on, and the original class token after the last."""
+    patches = visual.conv1(image[None])[0].flatten(1).T
+    tokens = torch.cat([visual.class_embedding[None], patches]) + visual.positional_embedding
+    original = visual.ln_pre(tokens)
+    local, after = None, {}
+    for number, block in enumerate(visual.transformer.resblocks):
+        if number == start:
+            local = original.clone()
+        if number >= start:
+            local = local + slow_attention(block.attn, block.ln_1(original), values_only=True)
+            after[number] = local
+        original = original + slow_attention(block.attn, block.ln_1(original), values_only=False)
+        original = original + block.mlp(block.ln_2(original))
+    return after, original[0]

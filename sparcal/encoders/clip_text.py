@@ -16,7 +16,7 @@ TEXTS_AT_ONCE = 64
 def encode_texts(model: Any, texts: Sequence[str]) -> Tensor:
     """(n, c): the embedding of each text, not normalised."""
     ids = tokenise(model, texts)
-    return torch.cat([model.encode_text(part) for part in torch.split(ids, TEXTS_AT_ONCE)])
+    return torch.cat([_run(model, part, model.token_embedding(part)) for part in torch.split(ids, TEXTS_AT_ONCE)])
 
 
 def encode_prompted(model: Any, texts: Sequence[str], context: Tensor, *, deep: Sequence[Tensor] = ()) -> Tensor:
@@ -30,18 +30,27 @@ def encode_prompted(model: Any, texts: Sequence[str], context: Tensor, *, deep: 
     """
     _check_prompts(model, texts, context, deep)
     ids = tokenise(model, texts)
-    t = context.shape[1]
     x = model.token_embedding(ids)  # (n, tokens, width)
-    x = torch.cat([x[:, :1], context.to(x), x[:, 1 + t :]], dim=1) + model.positional_embedding
+    return _run(model, ids, _replace(x, context.to(x)), deep)
+
+
+def _run(model: Any, ids: Tensor, x: Tensor, deep: Sequence[Tensor] = ()) -> Tensor:
+    """The text tower on token vectors `x` (n, tokens, width)."""
+    ends = ids.argmax(dim=-1)  # the end token has the largest id
+    used = int(ends.max()) + 1  # no token sees those behind it, so what follows the last end need not be computed
+    x = (x + model.positional_embedding)[:, :used]
     for number, block in enumerate(model.transformer.resblocks):
         if 1 <= number <= len(deep):
-            inserted = deep[number - 1].to(x).expand(len(x), -1, -1)
-            x = torch.cat([x[:, :1], inserted, x[:, 1 + inserted.shape[1] :]], dim=1)
-        x = block(x, attn_mask=model.attn_mask)
-    end_of_text = ids.argmax(dim=-1)  # the end token has the largest id
-    pooled = model.ln_final(x)[torch.arange(len(x), device=x.device), end_of_text]
+            x = _replace(x, deep[number - 1].to(x).expand(len(x), -1, -1))
+        x = block(x, attn_mask=model.attn_mask[:used, :used])
+    pooled = model.ln_final(x)[torch.arange(len(x), device=x.device), ends]
     projected: Tensor = pooled @ model.text_projection
     return projected
+
+
+def _replace(x: Tensor, vectors: Tensor) -> Tensor:
+    """`x` with `vectors` (n, t, width) in place of the t tokens after the start token."""
+    return torch.cat([x[:, :1], vectors, x[:, 1 + vectors.shape[1] :]], dim=1)
 
 
 def tokenise(model: Any, texts: Sequence[str]) -> Tensor:

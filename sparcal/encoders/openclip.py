@@ -174,6 +174,8 @@ def _plain_tower(model: Any, spec: EncoderSpec) -> Any:
         and all(isinstance(block.attn, nn.MultiheadAttention) for block in visual.transformer.resblocks)
         and visual.transformer.batch_first
         and model.transformer.batch_first
+        and model.text_pool_type == "argmax"
+        and model.attn_mask is not None
     )
     if not plain:
         raise _not_plain(spec)
@@ -182,7 +184,7 @@ def _plain_tower(model: Any, spec: EncoderSpec) -> Any:
 
 def _not_plain(spec: EncoderSpec) -> DataError:
     return DataError(
-        f"A CLIP encoder needs a model with a plain vision transformer and a class token, got {spec.model}: "
+        f"A CLIP encoder needs a model with a plain vision transformer, a class token and a plain text tower, got {spec.model}: "
         "use one such as ViT-B-16, ViT-B-16-plus-240 or ViT-L-14-336."
     )
 
