@@ -1,0 +1,246 @@
+"""Compiled inner loops of `sparcal.neighbours`; importing this file imports numba.
+
+Every loop runs on one thread, without the interpreter lock. Squared distances that decide anything are sums
+of float64 squares of the points as given; float32 sketches only prove that a distance need not be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+COARSE = 16  # sketch coordinates that are compared first
+LANES = 128  # centres that are compared with a point at once
+STRIDE = 256  # coordinates between two looks at whether a sum is already too large
+BLOCK = 64  # bank rows whose lower bounds share one minimum
+
+
+class Cloud(NamedTuple):
+    """Points with their sketches: a squared sketch distance above `growth * t + pad` proves a true one above t."""
+
+    points: Floats  # (n, d)
+    coarse: NDArray[np.float32]  # (n, COARSE), the first coordinates of the sketches
+    fine: NDArray[np.float32]  # (n, p), the others
+    growth: float
+    pad: float
+
+
+class Selection(NamedTuple):
+    """A greedy selection under way."""
+
+    chosen: NDArray[np.int64]  # (size,)
+    lanes: NDArray[np.float32]  # (blocks, COARSE, LANES), the coarse sketches of the chosen; infinite where none is yet
+    squares: NDArray[np.float64]  # (n,), squared distance to the nearest of those chosen points that were looked at
+    seen: NDArray[np.int64]  # (n,), how many that is
+    heap: NDArray[np.int64]  # (n,), the points with the largest square on top, the lower index first among equals
+
+
+def _compiled(loop: Loop) -> Loop:
+    """`loop` as machine code, kept on disk where the installation can be written."""
+    sums = {"reassoc", "contract", "nsz"}  # sums may be reordered, which vectorises them; infinities keep their meaning
+    try:
+        return cast(Loop, numba.njit(cache=True, nogil=True, fastmath=sums)(loop))
+    except RuntimeError:  # no directory to cache in
+        return cast(Loop, numba.njit(nogil=True, fastmath=sums)(loop))
+
+
+@_compiled
+def _square_gap(a: Floats, b: Floats, limit: float) -> float:
+    """Squared distance in float64, or some number above `limit` once it is known to exceed it."""
+    total = 0.0
+    for first in range(0, a.shape[0], STRIDE):
+        total += _float64_square_gap(a[first : first + STRIDE], b[first : first + STRIDE])
+        if total > limit:
+            break
+    return total
+
+
+# Inner loops count from 0 to the length of an array: the compiler vectorises other forms badly.
+@_compiled
+def _float64_square_gap(a: Floats, b: Floats) -> float:
+    total = 0.0
+    for c in range(a.shape[0]):
+        gap = np.float64(a[c]) - np.float64(b[c])
+        total += gap * gap
+    return total
+
+
+@_compiled
+def _sketch_gap(a: NDArray[np.float32], b: NDArray[np.float32]) -> np.float32:
+    total = np.float32(0)
+    for c in range(a.shape[0]):
+        gap = a[c] - b[c]
+        total += gap * gap
+    return total
+
+
+@_compiled
+def _lane_gaps(point: NDArray[np.float32], lanes: NDArray[np.float32], limit: float, gaps: NDArray[np.float32]) -> bool:
+    """Fill `gaps` with squared sketch distances to LANES centres; True if one is within `limit`."""
+    for lane in range(gaps.shape[0]):
+        total = np.float32(0)
+        for c in range(COARSE):
+            gap = lanes[c, lane] - point[c]
+            total += gap * gap
+        gaps[lane] = total
+    within = np.float32(0)
+    bar = np.float32(limit)
+    for lane in range(gaps.shape[0]):
+        within += np.float32(gaps[lane] <= bar)
+    return bool(within > 0)
+
+
+@_compiled
+def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> None:
+    """Choose members `first` to `last - 1`, each the point farthest from all before it.
+
+    Distances to the chosen only fall, so a point's distance to some of them bounds its distance to all. Only the
+    point on top of the heap is brought up to date: if it stays on top it is the farthest, else it sinks and waits. Most points
+    lie near an early member and are never looked at again.
+    """
+    chosen, lanes, squares, _, heap = selection
+    gaps = np.empty(LANES, np.float32)
+    for new in range(first, last):
+        while True:
+            top = heap[0]
+            rival = heap[1]
+            if heap.shape[0] > 2 and _precedes(squares, heap[2], rival):
+                rival = heap[2]
+            _look(cloud, selection, top, rival, new, gaps)
+            if _precedes(squares, top, rival):
+                break
+            _sink(heap, squares)
+        chosen[new] = top
+        lanes[new // LANES, :, new % LANES] = cloud.coarse[top]
+        squares[top] = 0.0
+        _sink(heap, squares)
+
+
+@_compiled
+def _look(cloud: Cloud, selection: Selection, x: int, rival: int, stop: int, gaps: NDArray[np.float32]) -> None:
+    """Lower the square of point `x` by the chosen ones before `stop`, until `rival` precedes it."""
+    points, coarse, fine, growth, pad = cloud
+    chosen, lanes, squares, seen, _ = selection
+    while seen[x] < stop and _precedes(squares, x, rival):
+        block = seen[x] // LANES
+        end = min(stop, (block + 1) * LANES)
+        limit = squares[x] * growth + pad
+        if _lane_gaps(coarse[x], lanes[block], limit, gaps):
+            for i in range(seen[x], end):
+                gap = gaps[i - block * LANES]
+                if gap <= limit and gap + _sketch_gap(fine[x], fine[chosen[i]]) <= limit:
+                    square = _square_gap(points[x], points[chosen[i]], squares[x])
+                    if square < squares[x]:
+                        squares[x] = square
+                        limit = square * growth + pad
+        seen[x] = end
+
+
+@_compiled
+def _precedes(squares: NDArray[np.float64], a: int, b: int) -> bool:
+    return bool(squares[a] > squares[b] or (squares[a] == squares[b] and a < b))
+
+
+@_compiled
+def _sink(heap: NDArray[np.int64], squares: NDArray[np.float64]) -> None:
+    """Restore the order of the heap after the square of its top fell."""
+    top = heap[0]
+    place = 0
+    while 2 * place + 1 < heap.shape[0]:
+        child = 2 * place + 1
+        if child + 1 < heap.shape[0] and _precedes(squares, heap[child + 1], heap[child]):
+            child += 1
+        if _precedes(squares, top, heap[child]):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = top
+
+
+@_compiled
+def _smallest(values: NDArray[np.float32]) -> np.float32:
+    smallest = np.float32(np.inf)
+    for c in range(values.shape[0]):
+        smallest = min(smallest, values[c])
+    return smallest
+
+
+@_compiled
+def refine_nearest(
+    queries: Floats,
+    bank: Floats,
+    lower: NDArray[np.float32],
+    ceiling: tuple[float, NDArray[np.float32]],
+    budget: int,
+    squares: NDArray[np.float64],
+    indices: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Fill `squares` and `indices` (q, k) from lower bounds; says which queries were settled within `budget` distances.
+
+    Args:
+        lower: `(q, m)`; entry (i, j) above `growth * t + pads[i]` proves a squared distance above t; overwritten.
+        ceiling: `growth` and `pads`.
+    """
+    growth, pads = ceiling
+    k = squares.shape[1]
+    m = bank.shape[0]
+    settled = np.ones(queries.shape[0], np.bool_)
+    minima = np.empty((m + BLOCK - 1) // BLOCK, np.float32)
+    for i in range(queries.shape[0]):
+        row = lower[i]
+        best = squares[i]
+        order = indices[i]
+        best[:] = np.inf
+        order[:] = m
+        for block in range(minima.shape[0]):
+            minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+        for _ in range(k):  # the k most promising rows first: they make the limit tight
+            j = _lowest(row, minima)
+            _insert(best, order, _square_gap(queries[i], bank[j], np.inf), j)
+            row[j] = np.inf
+            block = j // BLOCK
+            minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+        visited = k
+        limit = best[k - 1] * growth + pads[i]
+        for block in range(minima.shape[0]):
+            if minima[block] > limit:
+                continue
+            if visited > budget:
+                settled[i] = False
+                break
+            for j in range(block * BLOCK, min(m, (block + 1) * BLOCK)):
+                # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
+                if row[j] <= limit and (best[k - 1] > 0 or j < order[k - 1]):
+                    _insert(best, order, _square_gap(queries[i], bank[j], best[k - 1]), j)
+                    visited += 1
+                    limit = best[k - 1] * growth + pads[i]
+    return settled
+
+
+@_compiled
+def _lowest(row: NDArray[np.float32], minima: NDArray[np.float32]) -> int:
+    """Where `row` is smallest, given the minima of its blocks."""
+    block = np.argmin(minima)
+    first = block * BLOCK
+    return int(first + np.argmin(row[first : first + BLOCK]))
+
+
+@_compiled
+def _insert(best: NDArray[np.float64], order: NDArray[np.int64], square: float, j: int) -> None:
+    """Put row `j` in its place among the k nearest, by distance and then by row; no place, no change."""
+    place = best.shape[0]
+    while place > 0 and (square < best[place - 1] or (square == best[place - 1] and j < order[place - 1])):
+        place -= 1
+    for later in range(best.shape[0] - 1, place, -1):
+        best[later] = best[later - 1]
+        order[later] = order[later - 1]
+    if place < best.shape[0]:
+        best[place] = square
+        order[place] = j

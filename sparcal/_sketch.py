@@ -1,0 +1,92 @@
+"""A few leading coordinates of high-dimensional points, with a proven limit on their rounding error.
+
+Coordinates along orthonormal axes never make two points look farther apart than they are. So a distance
+between sketches that exceeds a limit proves that the true distance does, at a small part of the cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Self
+
+import torch
+from torch import Tensor
+
+_SAMPLE = 2048  # rows that the axes are found from; their quality decides speed, never a result
+_SHARE = 1 / 256  # (a + b)² <= (1 + share) a² + (1 + 1/share) b²: keeps the rounding allowance free of roots
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Maps points x to (x - centre) @ axes / scale.
+
+    Args:
+        centre: `(d,)`, a point near the mean.
+        axes: `(d, p)`, orthonormal columns by falling variance; None keeps all d coordinates unrotated.
+        scale: at least the norm of every centred point, so that sketches lie in the unit ball.
+    """
+
+    centre: Tensor
+    axes: Tensor | None
+    scale: float
+
+    @classmethod
+    def of(cls, points: Tensor, *others: Tensor, width: int | None, chunk: int, dtype: torch.dtype) -> Self:
+        """The sketch to `width` leading axes of `points` (None: all), with a scale that covers `others` too.
+
+        Args:
+            chunk: rows handled at a time.
+            dtype: of the products that make the coordinates.
+        """
+        sample = points[:: max(1, len(points) // min(_SAMPLE, 4 * chunk))]
+        centre = sample.mean(0)
+        axes = None if width is None else _leading_axes((sample - centre).to(dtype), width)
+        parts = (part for rows in (points, *others) for part in rows.split(chunk))
+        scale = max((float((part - centre).norm(dim=1).max()) for part in parts), default=0.0)
+        return cls(centre, axes, scale * (1 + 2**-10) or 1.0)
+
+    def __call__(self, points: Tensor, chunk: int) -> Tensor:
+        """`(n, p)` float32 coordinates."""
+        out = points.new_empty(len(points), self.width, dtype=torch.float32)
+        axes = None if self.axes is None else self.axes / self.scale
+        for rows, target in zip(points.split(chunk), out.split(chunk), strict=True):
+            centred = rows - self.centre
+            target.copy_(centred / self.scale if axes is None else centred.to(axes.dtype) @ axes)
+        return out
+
+    @property
+    def width(self) -> int:
+        return len(self.centre) if self.axes is None else self.axes.shape[1]
+
+    @property
+    def growth(self) -> float:
+        """Factor from a true squared distance to the limit that sketches must exceed; see `pad`."""
+        return (1 + _SHARE) * (1 + 2**-12) / self.scale**2  # the second factor: float32 sums over the axes
+
+    @property
+    def pad(self) -> float:
+        """Sketches whose squared distance exceeds `growth * t + pad` belong to points farther apart than sqrt(t).
+
+        The error of a sketch, for a point of norm at most 1: the rounding of a dot product of length d per
+        axis (the textbook bound), and that of storing float32.
+        """
+        products = 0.0
+        if self.axes is not None:
+            products = (len(self.centre) + 3) * torch.finfo(self.axes.dtype).eps / 2 * sqrt(self.width)
+        error = products + 2**-22
+        return (1 + 1 / _SHARE) * (2 * error) ** 2
+
+
+def _leading_axes(centred: Tensor, width: int) -> Tensor:
+    """`(d, width)` orthonormal axes that hold most of the rows' energy, by two rounds of subspace iteration."""
+    width = min(width, *centred.shape)
+    spread = torch.linspace(0, len(centred) - 1, width, device=centred.device).round().long()
+    axes: Tensor = torch.linalg.qr(centred[spread].T).Q
+    for _ in range(2):
+        axes = torch.linalg.qr(centred.T @ (centred @ axes)).Q
+    coordinates = centred @ axes
+    rising = torch.linalg.eigh(coordinates.T @ coordinates).eigenvectors
+    # The last step is a QR, so that the axes are orthonormal whatever precision the products had.
+    ordered: Tensor = torch.linalg.qr(axes @ rising.flip(1)).Q
+    return ordered
