@@ -7,7 +7,7 @@ of float64 squares of the points as given; float32 sketches only prove that a di
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -22,24 +22,17 @@ STRIDE = 256  # coordinates between two looks at whether a sum is already too la
 BLOCK = 64  # bank rows whose lower bounds share one minimum
 
 
-class Cloud(NamedTuple):
-    """Points with their sketches: a squared sketch distance above `growth * t + pad` proves a true one above t."""
+# Plain tuples, not classes: numba's files on disk would name a class of this module, and a later version that renames
+# it could not read them.
 
-    points: Floats  # (n, d)
-    coarse: NDArray[np.float32]  # (n, COARSE), the first coordinates of the sketches
-    fine: NDArray[np.float32]  # (n, p), the others
-    growth: float
-    pad: float
+# points (n, d); the first COARSE coordinates of their sketches (n, COARSE); the others (n, p); growth and pad: a squared
+# sketch distance above growth * t + pad proves a true one above t.
+Cloud = tuple[Floats, NDArray[np.float32], NDArray[np.float32], float, float]
 
-
-class Selection(NamedTuple):
-    """A greedy selection under way."""
-
-    chosen: NDArray[np.int64]  # (size,)
-    lanes: NDArray[np.float32]  # (blocks, COARSE, LANES), the coarse sketches of the chosen; infinite where none is yet
-    squares: NDArray[np.float64]  # (n,), squared distance to the nearest of those chosen points that were looked at
-    seen: NDArray[np.int64]  # (n,), how many that is
-    heap: NDArray[np.int64]  # (n,), the points with the largest square on top, the lower index first among equals
+# A greedy selection under way: the chosen (size,); their coarse sketches (blocks, COARSE, LANES), infinite where none
+# is yet; per point the squared distance to the nearest of the chosen it was compared with, and how many that is; a heap
+# of the points with the largest square on top, the lower index first among equals.
+Selection = tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def _compiled(loop: Loop) -> Loop:
@@ -105,6 +98,7 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
     point on top of the heap is brought up to date: if it stays on top it is the farthest, else it sinks and waits. Most points
     lie near an early member and are never looked at again.
     """
+    coarse = cloud[1]
     chosen, lanes, squares, _, heap = selection
     gaps = np.empty(LANES, np.float32)
     for new in range(first, last):
@@ -118,7 +112,7 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
                 break
             _sink(heap, squares)
         chosen[new] = top
-        lanes[new // LANES, :, new % LANES] = cloud.coarse[top]
+        lanes[new // LANES, :, new % LANES] = coarse[top]
         squares[top] = 0.0
         _sink(heap, squares)
 

@@ -154,19 +154,16 @@ def _grow(points: Tensor, squares: Tensor, start: int, size: int, loops: ModuleT
     coarse = fine.new_zeros(n, loops.COARSE)
     coarse[:, : sketch.width] = fine[:, : loops.COARSE]
     fine = fine[:, loops.COARSE :].contiguous()
-    cloud = loops.Cloud(points.numpy(), coarse.numpy(), fine.numpy(), sketch.growth, sketch.pad)
+    cloud = (points.numpy(), coarse.numpy(), fine.numpy(), sketch.growth, sketch.pad)
     squares[start] = 0
-    selection = loops.Selection(
-        chosen=np.full(size, start),
-        lanes=np.full((-(-size // loops.LANES), loops.COARSE, loops.LANES), np.inf, np.float32),
-        squares=squares.numpy(),
-        seen=np.zeros(n, np.int64),
-        heap=np.argsort(-squares.numpy(), kind="stable"),
-    )
-    selection.lanes[0, :, 0] = coarse[start].numpy()
+    chosen = np.full(size, start)
+    lanes = np.full((-(-size // loops.LANES), loops.COARSE, loops.LANES), np.inf, np.float32)
+    lanes[0, :, 0] = coarse[start].numpy()
+    heap = np.argsort(-squares.numpy(), kind="stable")
+    selection = (chosen, lanes, squares.numpy(), np.zeros(n, np.int64), heap)
     for first in range(1, size, 256):  # in parts, so that Ctrl-C is heard
         loops.grow_coreset(cloud, selection, first, min(first + 256, size))
-    return torch.from_numpy(selection.chosen)
+    return torch.from_numpy(chosen)
 
 
 def _grow_plain(points: Tensor, squares: Tensor, start: int, size: int) -> Tensor:
