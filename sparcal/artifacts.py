@@ -159,8 +159,8 @@ def _plain(value: object) -> Any:
         return {"tuple": [_plain(part) for part in value]}
     if isinstance(value, list):
         return [_plain(part) for part in value]
-    if is_dataclass(value) and type(value).__name__ in _kinds():
-        return {"of": type(value).__name__, "settings": {k: _plain(v) for k, v in asdict(value).items()}}  # type: ignore[call-overload]
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__name__ in _kinds():
+        return {"of": type(value).__name__, "settings": {k: _plain(v) for k, v in asdict(value).items()}}
     raise DataError(f"save keeps numbers, texts, tuples and tensors, got a {type(value).__name__}.")
 
 

@@ -84,4 +84,5 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _power(covariance: Tensor, exponent: float, regularisation: float) -> Tensor:
     values, vectors = torch.linalg.eigh(covariance)
-    return (vectors * (values.clamp_min(0) + regularisation).pow(exponent)) @ vectors.mT
+    scaled: Tensor = vectors * (values.clamp_min(0) + regularisation).pow(exponent)
+    return scaled @ vectors.mT

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparcal.encoders.spec import EncoderSpec, parse_spec
+from sparcal.encoders.spec import EncoderSpec, Recipe, parse_spec
 from sparcal.types import DataError, Encoder
 
-__all__ = ["EncoderSpec", "load_encoder", "parse_spec"]
+__all__ = ["EncoderSpec", "Recipe", "load_encoder", "parse_spec"]
 
 
-def load_encoder(name: str | EncoderSpec, *, weights: str | Path | None = None) -> Encoder:
+def load_encoder(
+    name: str | EncoderSpec, *, weights: str | Path | None = None, recipe: Recipe | None = None
+) -> Encoder:
     """The encoder that `name` describes.
 
     Args:
         name: "bundled", "timm:MODEL.TAG" or "openclip:MODEL/TAG", with settings after a question mark, for instance
             "timm:wide_resnet50_2.tv_in1k?layers=8,16&aggregate=pool&size=256".
         weights: a local weight file, for machines without a hub.
+        recipe: fills in what `name` does not say, before the network's own defaults do.
     """
     spec = parse_spec(name) if isinstance(name, str) else name
     if spec.source == "bundled":
@@ -24,11 +27,13 @@ def load_encoder(name: str | EncoderSpec, *, weights: str | Path | None = None) 
 
         if weights is not None:
             raise DataError(f"The bundled encoder brings its own weights, got weights={str(weights)!r}: leave it out.")
-        return load_bundled(spec)
+        return load_bundled(spec, recipe=recipe)
     if spec.source == "timm":
         from sparcal.encoders.timm import load_timm
 
-        return load_timm(spec, weights=weights)
+        return load_timm(spec, weights=weights, recipe=recipe)
     from sparcal.encoders.openclip import load_openclip
 
+    if recipe is not None:
+        spec = recipe.fill(spec, plain=True)
     return load_openclip(spec, weights=weights)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from sparcal.encoders.spec import EncoderSpec
+from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.timm import TimmEncoder, from_timm_model
 from sparcal.encoders.weights import file_digest, read_state
 from sparcal.types import MissingExtraError, WeightsError
@@ -13,12 +14,12 @@ from sparcal.types import MissingExtraError, WeightsError
 SIZE = 256
 
 
-def load_bundled(spec: EncoderSpec) -> TimmEncoder:
+def load_bundled(spec: EncoderSpec, *, recipe: Recipe | None = None) -> TimmEncoder:
     """EfficientNet-Lite0 on timm's architecture; 256 x 256 input unless the spec says otherwise."""
     import timm
 
     path = _weight_file()
-    model = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=1000)
+    model: Any = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=1000)
     state = read_state(path)
     own = model.state_dict()
     # The package uses other names for the same tensors in the same order; shapes are the proof.
@@ -30,7 +31,8 @@ def load_bundled(spec: EncoderSpec) -> TimmEncoder:
     model.load_state_dict(dict(zip(own, state.values(), strict=True)))
     model.pretrained_cfg = {**model.pretrained_cfg, "mean": (0.5,) * 3, "std": (0.5,) * 3, "interpolation": "bilinear"}
     own_geometry = replace(spec, resize="square", size=SIZE, resample="bilinear")
-    return from_timm_model(model, spec.filled(own_geometry), weights_note=f"sha256-{file_digest(path)[:16]}")
+    note = f"sha256-{file_digest(path)[:16]}"
+    return from_timm_model(model, spec.filled(own_geometry), weights_note=note, recipe=recipe)
 
 
 def _weight_file() -> Path:

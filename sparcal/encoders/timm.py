@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sparcal.encoders.aggregate import AGGREGATES
-from sparcal.encoders.spec import EncoderSpec
+from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
 from sparcal.images import Preprocess
 from sparcal.types import DataError, Features
@@ -49,7 +49,7 @@ class TimmEncoder:
         return Features(AGGREGATES[self.spec.aggregate](layers), vector)
 
 
-def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None) -> TimmEncoder:
+def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: Recipe | None = None) -> TimmEncoder:
     """The timm network that `spec` names, with pretrained weights from a file, a folder, or the hub.
 
     Args:
@@ -74,15 +74,19 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None) -> TimmEn
             raise weights_error(spec.model, error) from error
         raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {error}.") from error
     if found is None:
-        return from_timm_model(model, spec, weights_note="hub")
-    return from_timm_model(model, spec, weights_note=load_into(model, found))
+        return from_timm_model(model, spec, weights_note="hub", recipe=recipe)
+    return from_timm_model(model, spec, weights_note=load_into(model, found), recipe=recipe)
 
 
-def from_timm_model(model: nn.Module, spec: EncoderSpec, *, weights_note: str) -> TimmEncoder:
+def from_timm_model(
+    model: nn.Module, spec: EncoderSpec, *, weights_note: str, recipe: Recipe | None = None
+) -> TimmEncoder:
     """An encoder around a timm network that is already built; `weights_note` goes into its id."""
     model.eval().requires_grad_(False)
     strides = [int(info["reduction"]) for info in _feature_info(model)]
     plain = _is_plain_transformer(model)
+    if recipe is not None:
+        spec = recipe.fill(spec, plain=plain)
     spec = spec.filled(_defaults(spec, len(strides), plain))
     assert spec.layers is not None
     indices = _block_indices(spec, len(strides)) if plain else _stage_indices(spec, strides)

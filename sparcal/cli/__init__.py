@@ -1,0 +1,77 @@
+"""The command line: thin. Each command parses, calls the library, and prints.
+
+Exit codes: 0 done, 1 the work failed, 2 the call was wrong. Errors are one sentence on standard error; `--debug`,
+anywhere in the call, shows the traceback instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+import typer
+
+from sparcal.cli.console import CallError, say
+from sparcal.types import SparcalError
+
+# One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
+_COMMANDS = ("listing", "demo")
+
+app = typer.Typer(
+    name="sparcal",
+    help="Recalibrate a frozen visual anomaly detector to an incoming lot, from 2 to 8 images known to be good.",
+    epilog="--debug, anywhere in a call, shows the traceback of an error. --json, with any command, prints for machines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _name in _COMMANDS:
+    import_module(f"sparcal.cli.{_name}").register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or bool(os.environ.get("SPARCAL_DEBUG"))
+    sys.exit(run([word for word in given if word != "--debug"], debug=debug))
+
+
+def run(arguments: Sequence[str], *, debug: bool = False) -> int:
+    """The exit code of one command; every error has become one sentence, unless `debug`."""
+    try:
+        result = app(list(arguments), standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        typer.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        say(f"Error: {error.format_message()}")
+        return 2
+    except click.exceptions.Exit as leaving:
+        return int(leaving.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        say("Stopped.")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing at exit
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        say(f"Error: {sentence(error)}")
+        return 2 if isinstance(error, CallError) else 1
+    return result if isinstance(result, int) else 0
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, for a person."""
+    if isinstance(error, SparcalError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"The system refused: {error.strerror}{where}."
+    reason = str(error).strip().split("\n")[0] or "no reason given"
+    return f"Something unexpected happened ({type(error).__name__}: {reason}): run again with --debug to see where."

@@ -1,0 +1,95 @@
+"""What every command shares: tables and progress for people, JSON for machines, one sentence for errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from sparcal.types import SparcalError
+
+Progress = Callable[[int, int], None]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+
+
+class CallError(SparcalError):
+    """The call was wrong, as opposed to the work: exit code 2."""
+
+
+@contextmanager
+def wrong_call() -> Iterator[None]:
+    """Refusals inside this block are about what was asked for, so they end with exit code 2."""
+    try:
+        yield
+    except SparcalError as error:
+        raise CallError(str(error)) from error
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Progress]:
+    """A progress bar with rate and time left on a terminal; silent elsewhere."""
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def print_json(value: object) -> None:
+    """One JSON value on standard output; a value that is not a number is null, as JSON has no NaN."""
+    typer.echo(json.dumps(_without_nan(value), ensure_ascii=False))
+
+
+def print_table(
+    rows: Sequence[Mapping[str, object]], *, title: str | None = None, columns: Sequence[str] | None = None
+) -> None:
+    """Rows as a rich table; columns in the order of the first row unless named."""
+    from rich.console import Console
+    from rich.table import Table
+
+    names = list(columns or (rows[0] if rows else ()))
+    table = Table(title=title, title_justify="left", header_style="bold")
+    numbers = {name for name in names if all(isinstance(row.get(name), int | float) for row in rows)}
+    for name in names:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in names))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def say(sentence: str) -> None:
+    """One sentence for a person, on standard error so that it never mixes with results."""
+    typer.echo(sentence, err=True)
+
+
+def _silent(done: int, total: int) -> None:
+    """A progress bar that nobody watches."""
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return value

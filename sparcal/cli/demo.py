@@ -1,0 +1,47 @@
+"""`sparcal demo`: the main job end to end, offline."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from sparcal.cli.console import Json, print_json, print_table, progress, say, wrong_call
+
+if TYPE_CHECKING:
+    from sparcal.bench.demonstration import Shift
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and its pictures.")] = Path("demo"),
+    k: Annotated[list[int] | None, typer.Option(help="Calibration images, 2 to 8; may be given again.")] = None,
+    shift: Annotated[str, typer.Option(help="What changed: lights, random, moved or none.")] = "lights",
+    seeds: Annotated[int, typer.Option(min=1, help="Paired repetitions, each with its own parts.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Render parts and a shifted lot, calibrate, and compare base, rivals and SPARC side by side."""
+    from sparcal.bench.demonstration import CONTRASTED, Plan, run_demonstration, summarise
+    from sparcal.bench.demopage import SHIFTS, write_page
+
+    with wrong_call():
+        plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
+    other = replace(plan, shift="lights" if shift == "random" else "random", corrections=CONTRASTED, ks=plan.ks[:1])
+    with progress(f"Lot with {SHIFTS[plan.shift]}") as report:
+        result = run_demonstration(plan, progress=report)
+    with progress(f"Lot with {SHIFTS[other.shift]}") as report:
+        contrast = run_demonstration(other, progress=report)
+    page = write_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
+    if as_json:
+        print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})
+        return
+    for title, run in ((SHIFTS[plan.shift], result), (SHIFTS[other.shift], contrast)):
+        print_table(summarise(run.rows), title=f"A lot with {title}: mean over {seeds} seeds, 0-100")
+    say(f"The page is {page}.")

@@ -1,0 +1,79 @@
+"""`sparcal hosts`, `encoders`, `detectors` and `corrections`: what there is."""
+
+from __future__ import annotations
+
+import typer
+
+from sparcal.cli.console import Json, print_json, print_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the four commands."""
+    for command in (hosts, encoders, detectors, corrections):
+        app.command()(command)
+
+
+def hosts(as_json: Json = False) -> None:
+    """The detector configurations of the paper's main table."""
+    from sparcal.hosts import HOSTS
+
+    rows = [
+        {"name": host.name, "encoder": host.encoder, "detector": host.detector, "family": host.family}
+        for host in HOSTS.values()
+    ]
+    _show(rows, as_json)
+
+
+def encoders(as_json: Json = False) -> None:
+    """The forms that an encoder's name can take."""
+    rows = [
+        {
+            "name": "bundled",
+            "weights": "installed with sparcal",
+            "what": "EfficientNet-Lite0, ImageNet; needs no hub",
+        },
+        {
+            "name": "timm:MODEL.TAG",
+            "weights": "--weights FILE, $SPARCAL_WEIGHTS, or the hub",
+            "what": "any timm network, e.g. timm:wide_resnet50_2.tv_in1k, timm:vit_small_patch14_dinov2.lvd142m",
+        },
+        {
+            "name": "openclip:MODEL/TAG",
+            "weights": "--weights FILE, $SPARCAL_WEIGHTS, or the hub",
+            "what": "any open_clip network, e.g. openclip:ViT-B-16-quickgelu/openai",
+        },
+    ]
+    _show(rows, as_json)
+
+
+def detectors(as_json: Json = False) -> None:
+    """The frozen scoring rules."""
+    from sparcal.detectors import DETECTORS
+
+    _show([{"name": name, "what": _first_sentence(kind)} for name, kind in sorted(DETECTORS.items())], as_json)
+
+
+def corrections(as_json: Json = False) -> None:
+    """What can stand between encoder and detector."""
+    from functools import partial
+
+    from sparcal.corrections import CORRECTIONS
+
+    rows = []
+    for name, maker in CORRECTIONS.items():
+        settings = ", ".join(f"{k}={v!r}" for k, v in maker.keywords.items()) if isinstance(maker, partial) else ""
+        kind = maker.func if isinstance(maker, partial) else maker
+        rows.append({"name": name, "settings": settings, "what": _first_sentence(kind)})
+    _show(rows, as_json)
+
+
+def _first_sentence(kind: object) -> str:
+    text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    return text.rstrip(".")
+
+
+def _show(rows: list[dict[str, str]], as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows)

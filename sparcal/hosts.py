@@ -1,0 +1,173 @@
+"""The nine detector configurations of the paper's main table, as data: which encoder, which detector, which settings.
+
+`encoder` is the paper's own. A host also runs on any other encoder: what its text leaves unsaid (layers, aggregation,
+geometry) is then taken from the host's recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from sparcal.encoders import Recipe, load_encoder
+from sparcal.types import DataError, Detector, Encoder, Family
+
+
+@dataclass(frozen=True)
+class Host:
+    """A detector with the encoder, layers and geometry that its authors, or the paper, give it.
+
+    Args:
+        name: as on the command line.
+        title: as in the paper's tables.
+        encoder: the paper's encoder, everything said.
+        recipe: settings for another encoder than the paper's.
+        settings: fields of the detector that differ from its defaults.
+        prompts: the folder of learned prompts that the host was published with, where it needs one.
+    """
+
+    name: str
+    title: str
+    family: Family
+    detector: str
+    encoder: str
+    recipe: Recipe = Recipe()
+    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    prompts: str | None = None
+
+
+_WRN = "timm:wide_resnet50_2.tv_in1k"
+_CROP = "resize=short&size=256&crop=224"
+
+HOSTS: dict[str, Host] = {
+    host.name: host
+    for host in (
+        Host(
+            name="patchcore",
+            title="PatchCore",
+            family="reference",
+            detector="patchcore",
+            encoder=f"{_WRN}?layers=8,16&aggregate=patchcore&{_CROP}&resample=bilinear",
+        ),
+        Host(
+            name="padim",
+            title="PaDiM",
+            family="reference",
+            detector="padim",
+            encoder=f"{_WRN}?layers=4,8,16&aggregate=nearest&{_CROP}&resample=lanczos",
+            recipe=Recipe("layers=4,8,16&aggregate=nearest", "aggregate=nearest"),
+        ),
+        Host(
+            name="spade",
+            title="SPADE",
+            family="reference",
+            detector="spade",
+            encoder=f"{_WRN}?layers=4,8,16,32&aggregate=levels&{_CROP}&resample=lanczos",
+            recipe=Recipe("layers=4,8,16,32&aggregate=levels", "aggregate=levels"),
+        ),
+        Host(
+            name="anomalydino",
+            title="AnomalyDINO",
+            family="reference",
+            detector="anomalydino",
+            encoder="timm:vit_small_patch14_dinov2.lvd142m?layers=11&aggregate=levels&norm=1"
+            "&resize=short&size=448&multiple=14&resample=bicubic",
+            recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
+        ),
+        Host(
+            name="subspacead",
+            title="SubspaceAD",
+            family="reference",
+            detector="subspacead",
+            encoder="timm:vit_giant_patch14_reg4_dinov2.lvd142m?layers=22,23,24,25,26,27,28&aggregate=mean&norm=0"
+            "&resize=square&size=672&resample=bicubic",
+            recipe=Recipe(blocks="layers=-6,-5,-4,-3&aggregate=mean&norm=0"),
+        ),
+        Host(
+            name="winclip",
+            title="WinCLIP",
+            family="reference",
+            detector="winclip",
+            encoder="openclip:ViT-B-16-quickgelu/openai?layers=11&aggregate=levels&tokens=ln_post"
+            "&resize=square&size=224&resample=bicubic",
+            recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
+        ),
+        Host(
+            name="musc",
+            title="MuSc",
+            family="mutual",
+            detector="musc",
+            encoder="openclip:ViT-L-14-336/openai?layers=5,11,17,23&aggregate=levels&tokens=raw&gelu=plain"
+            "&positions=bicubic&cls=1&resize=square&size=518&resample=bicubic",
+            recipe=Recipe("layers=8,16&aggregate=pool&cls=1", "aggregate=levels&norm=0&cls=1"),
+        ),
+        *(
+            Host(
+                name=f"anomalyclip-{letter.lower()}",
+                title=f"AnomalyCLIP {letter}",
+                family="cls",
+                detector="anomalyclip",
+                encoder="openclip:ViT-L-14-336-quickgelu/openai?layers=23&aggregate=levels&tokens=projected&path=vv"
+                "&vv_blocks=19&positions=bilinear&cls=1&resize=square&size=518&resample=bicubic",
+                recipe=Recipe(blocks="layers=-1&aggregate=levels&tokens=projected&path=vv&cls=1"),
+                prompts=folder,
+            )
+            # The paper calls its prompt sets by training data; its numbers match the folders the other way round.
+            for letter, folder in (("V", "9_12_4_multiscale_visa"), ("M", "9_12_4_multiscale"))
+        ),
+    )
+}
+
+
+def load_host(
+    name: str,
+    *,
+    encoder: str | None = None,
+    weights: str | Path | None = None,
+    prompts: str | Path | None = None,
+    category: str | None = None,
+) -> tuple[Encoder, Detector]:
+    """The encoder and the unfitted detector of a host, ready for `encode` and `score_lot`.
+
+    Args:
+        encoder: another encoder than the paper's, for instance "bundled".
+        weights: a local weight file for the encoder.
+        prompts: the learned prompt file of AnomalyCLIP.
+        category: what the images show, in words; gives WinCLIP its texts, which its default mode does not need.
+    """
+    from sparcal.detectors import DETECTORS, for_cell_pixels
+
+    host = find_host(name)
+    if (prompts is None) != (host.prompts is None):
+        needs = f"the prompt file of the folder {host.prompts}" if host.prompts else "no prompt file"
+        raise DataError(f"The host {name} takes {needs}, got {prompts or 'none'}: set --prompts (prompts= in Python).")
+    loaded = load_encoder(encoder or host.encoder, weights=weights, recipe=host.recipe)
+    detector = for_cell_pixels(DETECTORS[host.detector](**host.settings), loaded.cell_pixels)
+    return loaded, _with_texts(detector, loaded, prompts=prompts, category=category)
+
+
+def find_host(name: str) -> Host:
+    """The host of that name."""
+    if name not in HOSTS:
+        raise DataError(f"There is no host {name!r}; choose from {', '.join(HOSTS)}.")
+    return HOSTS[name]
+
+
+def _with_texts(detector: Detector, encoder: Encoder, *, prompts: str | Path | None, category: str | None) -> Detector:
+    """The detector with the text vectors it scores by, where it has any."""
+    from sparcal.detectors import AnomalyCLIP, WinCLIP
+
+    if prompts is None and category is None:
+        return detector
+    from sparcal.detectors.prompts import text_prototypes
+    from sparcal.encoders.openclip import OpenClipEncoder
+
+    if not isinstance(encoder, OpenClipEncoder):
+        raise DataError(f"Texts need an openclip encoder, got {encoder.id}: choose one with --encoder openclip:....")
+    if isinstance(detector, AnomalyCLIP) and prompts is not None:
+        return detector.with_prompts(encoder, prompts)
+    if isinstance(detector, WinCLIP) and category is not None:
+        return detector.with_text(text_prototypes(encoder, category))
+    return detector
