@@ -8,7 +8,9 @@ sums are; sums in another order can differ in the 16th digit.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
+from typing import Self
 
 import numpy as np
 import torch
@@ -18,8 +20,8 @@ from sparcal._sketch import Sketch
 from sparcal.types import DataError, ShapeError
 
 _TINY = 2**22  # below this many coordinate differences, compiled loops do not repay their import
-_CACHE = 2**24  # bytes of one block of lower bounds: small enough to stay in a processor's cache
-_NEAREST_WIDTH = 32  # leading axes that rule out most bank rows
+_CACHE = 2**22  # bytes worked on at a time: about what a processor keeps close
+_NEAREST_WIDTH = 48  # leading axes that rule out most bank rows
 _CORESET_WIDTH = 64
 
 
@@ -74,11 +76,36 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
     return chosen.to(points.device)
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """Lower bounds on squared distances to all rows of a bank, by one matrix product of sketches."""
+
+    sketch: Sketch
+    bank: Tensor  # (m, p), sketched
+    norms: Tensor  # (m,), squared
+    chunk: int
+
+    @classmethod
+    def of(cls, bank: Tensor, queries: Tensor, width: int | None, chunk: int) -> Self:
+        # A user may have let float32 products lose digits (TF32, bfloat16); then they prove nothing.
+        dtype = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
+        sketch = Sketch.of(bank, queries, width=width, chunk=chunk, dtype=dtype)
+        sketched = sketch(bank, chunk).to(dtype)
+        return cls(sketch, sketched, sketched.square().sum(1), chunk)
+
+    def __call__(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds (q, m) and pads (q,): a bound above `sketch.growth * t + pad` proves a squared distance above t."""
+        sketched = self.sketch(queries, self.chunk).to(self.bank.dtype)
+        rounding = (self.sketch.width + 8) * 2**-22  # of |a|² + |b|² - 2ab in the unit ball
+        bounds = torch.addmm(self.norms, sketched, self.bank.T, alpha=-2)
+        return bounds.float(), (self.sketch.pad + rounding - sketched.square().sum(1)).float()
+
+
 def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int) -> tuple[Tensor, Tensor]:
     """Squared distances and indices (q, k) in one block of the bank.
 
-    A few leading coordinates settle most queries. Those with too many candidates left (data without leading axes)
-    get all coordinates, as one matrix product.
+    A few leading coordinates settle most queries. Where too many candidates are left (data without leading axes), all
+    coordinates are used.
     """
     (q, d), m = queries.shape, len(bank)
     squares = queries.new_empty(q, k, dtype=torch.float64)
@@ -86,40 +113,50 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int) -> tuple[T
     loops = _compiled_loops() if bank.device.type == "cpu" and q * m * d > _TINY else None
     plans: list[tuple[int | None, int]] = [(None, m)]
     if loops is not None and min(m, d) > 2 * _NEAREST_WIDTH:
-        plans.insert(0, (_NEAREST_WIDTH, k + m // 16))
-    chunk = max(1, min(_CACHE, memory // 16) // (4 * d))
-    height = max(1, min(_CACHE, memory // 16) // (4 * m))
-    product = torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
+        plans.insert(0, (_NEAREST_WIDTH, k + m // 32))
+    piece = min(_CACHE, memory // 16)
     todo = torch.arange(q, device=queries.device)
     for width, budget in plans:
         if len(todo) == 0:
             break
-        sketch = Sketch.of(bank, queries, width=width, chunk=chunk, dtype=product)
-        bank_p = sketch(bank, chunk).to(product)
-        norms = bank_p.square().sum(1)
-        rounding = sketch.pad + (sketch.width + 8) * 2**-22  # of |a|² + |b|² - 2ab in the unit ball
-        left = []
-        for rows in todo.split(height):
+        bounds = _Bounds.of(bank, queries, width, chunk=max(1, piece // (4 * d)))
+        parts = todo.split(max(1, piece // (4 * m)))
+        todo = todo[:0]
+        for number, rows in enumerate(parts):
             some = queries[rows].to(bank.dtype)
-            some_p = sketch(some, chunk).to(product)
-            lower = torch.addmm(norms, some_p, bank_p.T, alpha=-2).float()
-            pads = (rounding - some_p.square().sum(1)).float()
+            lower, pads = bounds(some)
+            ceiling = (bounds.sketch.growth, pads)
             if loops is None:
-                squares[rows], indices[rows] = _refine_plain(some, bank, lower, (sketch.growth, pads), k, memory // 4)
+                squares[rows], indices[rows] = _refine_plain(some, bank, lower, ceiling, k, memory // 4)
                 continue
-            found, where = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
-            ceiling = (sketch.growth, pads.numpy())
-            settled = loops.refine_nearest(some.numpy(), bank.numpy(), lower.numpy(), ceiling, budget, found, where)
-            squares[rows], indices[rows] = torch.from_numpy(found), torch.from_numpy(where)
-            left.append(rows[torch.from_numpy(~settled)])
-        todo = torch.cat(left) if left else todo[:0]
+            squares[rows], indices[rows], settled = _refine(some, bank, lower, ceiling, k, budget, loops)
+            todo = torch.cat((todo, rows[~settled]))
+            if 2 * int(settled.sum()) < len(rows):  # the others will fare no better
+                todo = torch.cat((todo, *parts[number + 1 :]))
+                break
     return squares, indices
+
+
+def _refine(
+    queries: Tensor,
+    bank: Tensor,
+    lower: Tensor,
+    ceiling: tuple[float, Tensor],
+    k: int,
+    budget: int,
+    loops: ModuleType,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Squares and indices (q, k) from lower bounds, and which queries `budget` exact distances sufficed for."""
+    squares, indices = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+    limits = (ceiling[0], ceiling[1].numpy())
+    settled = loops.refine_nearest(queries.numpy(), bank.numpy(), lower.numpy(), limits, budget, squares, indices)
+    return torch.from_numpy(squares), torch.from_numpy(indices), torch.from_numpy(settled)
 
 
 def _refine_plain(
     queries: Tensor, bank: Tensor, lower: Tensor, ceiling: tuple[float, Tensor], k: int, memory: int
 ) -> tuple[Tensor, Tensor]:
-    """What `_kernels.refine_nearest` does, without a compiler and on any device."""
+    """What `_refine` does, without a compiler, on any device, and without a budget."""
     growth, pads = ceiling
     squares = lower.new_empty(len(queries), k, dtype=torch.float64)
     indices = lower.new_empty(len(queries), k, dtype=torch.int64)
@@ -128,7 +165,7 @@ def _refine_plain(
     while len(todo) > 0:
         taken = min(4 * taken, len(bank))
         bounds, where = lower[todo].topk(taken, largest=False)
-        where = where.sort(dim=1).values
+        where = where.sort(dim=1).values  # so that the stable sort gives equals to the lower row
         exact, order = _pair_squares(queries[todo], bank, where, memory).sort(dim=1, stable=True)
         squares[todo], indices[todo] = exact[:, :k], where.gather(1, order)[:, :k]
         if taken == len(bank):
