@@ -20,7 +20,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, layer_norm, normalize
+from torch.nn.functional import layer_norm, normalize, pad
 
 from sparcal.detectors.levels import at_least_float32, require_images
 from sparcal.maps import MapRule, input_map
@@ -29,7 +29,7 @@ from sparcal.types import DataError, Family, Features, Scores, ShapeError
 MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
 
 # One Gram matrix takes about this many bytes, or one pair of images: small enough to stay in a core's cache.
-GRAM_BYTES = 8 * 2**20
+GRAM_BYTES = 2 * 2**20
 
 # Below this squared distance of unit vectors, 2 - 2 cos has lost the digits that count: it is taken again in float64.
 NEAR = 2e-3
@@ -120,10 +120,20 @@ def neighbourhood_tokens(level: Tensor, radius: int) -> Tensor:
     tokens = level.new_empty(n, h * w, d, dtype=torch.promote_types(level.dtype, torch.float32))
     for i, x in enumerate(level):
         whole = layer_norm(at_least_float32(x), x.shape)
-        if radius > 1:
-            whole = avg_pool2d(whole.permute(2, 0, 1), radius, stride=1, padding=radius // 2).permute(1, 2, 0)
-        tokens[i] = normalize(whole, dim=-1).flatten(0, 1)
+        normalize(window_sums(whole, radius).flatten(0, 1), dim=1, out=tokens[i])
     return tokens
+
+
+def window_sums(x: Tensor, radius: int) -> Tensor:
+    """(h, w, d): sums of (h, w, d) over radius x radius windows, rows first, then columns."""
+    if radius == 1:
+        return x
+    h, w, _ = x.shape
+    half = radius // 2
+    rows = pad(x, (0, 0, 0, 0, half, half))
+    summed = sum((rows[shift : shift + h] for shift in range(1, radius)), start=rows[:h])
+    columns = pad(summed, (0, 0, half, half))
+    return sum((columns[:, shift : shift + w] for shift in range(1, radius)), start=columns[:, :w])
 
 
 def mutual_scores(tokens: Tensor, interval: float, *, memory: int) -> Tensor:
@@ -154,7 +164,8 @@ def squared_distances(tokens: Tensor, rows: range) -> Tensor:
     n, p, _ = tokens.shape
     flat = tokens.flatten(0, 1)
     closest = tokens.new_empty(len(rows), n, p)
-    step = max(1, GRAM_BYTES // (tokens.element_size() * p * p))
+    step = max(1, min(n, GRAM_BYTES // (tokens.element_size() * p * p)))
+    table = tokens.new_empty(step * p * p)  # one allocation for all Gram matrices
     for i in rows:
         for others, mutual in (
             (range(rows.start), False),
@@ -163,9 +174,9 @@ def squared_distances(tokens: Tensor, rows: range) -> Tensor:
         ):
             for start in others[::step]:
                 stop = min(start + step, others.stop)
-                gram = (tokens[i] @ flat[start * p : stop * p].mT).view(
-                    p, stop - start, p
-                )  # one column block per image
+                gram = table[: (stop - start) * p * p].view(p, (stop - start) * p)
+                torch.mm(tokens[i], flat[start * p : stop * p].mT, out=gram)
+                gram = gram.view(p, stop - start, p)
                 closest[i - rows.start, start:stop] = gram.amax(dim=2).mT
                 if mutual:
                     closest[start - rows.start : stop - rows.start, i] = gram.amax(dim=0)
