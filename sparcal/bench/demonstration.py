@@ -7,7 +7,9 @@ features, the same held-out parts and the same random streams of the detector, s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal, get_args
 
 import numpy as np
@@ -47,8 +49,8 @@ class Plan:
     seeds: int = 5
     hosts: tuple[str, ...] = ("patchcore", "padim")
     corrections: tuple[str, ...] = COMPARED
-    train: int = 32
-    good: int = 32
+    train: int = 28
+    good: int = 28
     bad: int = 24
 
     def __post_init__(self) -> None:
@@ -78,41 +80,49 @@ class Demonstration:
     shown: list[Shown]
 
 
-def run_demonstration(plan: Plan, *, progress: Callable[[int, int], None] | None = None) -> Demonstration:
-    """Compare the plan's corrections for its hosts, over its seeds, on the bundled encoder."""
-    total = plan.seeds * len(plan.hosts) * (1 + len(plan.ks) * len(plan.corrections))
-    done = 0
+def run_demonstration(
+    plan: Plan, *, workers: int = 1, progress: Callable[[int, int], None] | None = None
+) -> Demonstration:
+    """Compare the plan's corrections for its hosts, over its seeds, on the bundled encoder.
+
+    Args:
+        workers: seeds that run at once, in threads; torch should then use one thread each.
+    """
+    total = plan.seeds * len(plan.hosts) * len(plan.ks) * len(plan.corrections)
+    done = count(1)
 
     def step() -> None:
-        nonlocal done
-        done += 1
         if progress is not None:
-            progress(done, total)
+            progress(next(done), total)
 
-    pairs = [(name, *load_host(name, encoder="bundled")) for name in plan.hosts]
+    pairs = [(HOSTS[name].detector, *load_host(name, encoder="bundled")) for name in plan.hosts]
+    with ThreadPoolExecutor(workers) as pool:
+        runs = list(pool.map(lambda seed: _run_seed(plan, seed, pairs, step), range(plan.seeds)))
+    return Demonstration(plan, [row for run in runs for row in run.rows], runs[0].parts, runs[0].shown)
+
+
+def _run_seed(
+    plan: Plan, seed: int, pairs: list[tuple[str, Encoder, Detector]], step: Callable[[], None]
+) -> Demonstration:
+    """All rows of one seed, and the pictures of its first host at the largest k."""
+    parts = make_demo(seed, train=plan.train, good=plan.good, bad=plan.bad, shift=plan.shift)
     rows: list[Row] = []
-    first: tuple[DemoSet, list[Shown]] | None = None
-    for seed in range(plan.seeds):
-        parts = make_demo(seed, train=plan.train, good=plan.good, bad=plan.bad, shift=plan.shift)
-        for host, encoder, detector in pairs:
-            lot = _Lot.encode(encoder, parts)
-            step()
-            for k in plan.ks:
-                calibration, held_out = draw(plan.good, k, seed)
-                evaluated = [parts.lot_good[i] for i in held_out] + parts.lot_bad
-                maps: dict[str, list[NDArray[np.float32]]] = {}
-                for name in plan.corrections:
-                    scores = lot.score(detector, name, calibration, held_out)
-                    maps[name] = lot.maps(detector, scores)
-                    measured = measure([part.mask for part in evaluated], scores, maps[name])
-                    rows.append(
-                        {"detector": HOSTS[host].detector, "correction": name, "k": k, "seed": seed, **measured}
-                    )
-                    step()
-                if first is None and k == max(plan.ks):
-                    first = parts, _choose(evaluated, maps)
-    assert first is not None
-    return Demonstration(plan, rows, *first)
+    shown: list[Shown] = []
+    for name, encoder, detector in pairs:
+        lot = _Lot.encode(encoder, parts)
+        for k in plan.ks:
+            calibration, held_out = draw(plan.good, k, seed)
+            evaluated = [parts.lot_good[i] for i in held_out] + parts.lot_bad
+            maps: dict[str, list[NDArray[np.float32]]] = {}
+            for correction in plan.corrections:
+                scores = lot.score(detector, correction, calibration, held_out)
+                maps[correction] = lot.maps(detector, scores)
+                measured = measure([part.mask for part in evaluated], scores, maps[correction])
+                rows.append({"detector": name, "correction": correction, "k": k, "seed": seed, **measured})
+                step()
+            if not shown and k == max(plan.ks):
+                shown = _choose(evaluated, maps)
+    return Demonstration(plan, rows, parts, shown)
 
 
 def draw(good: int, k: int, seed: int) -> tuple[list[int], list[int]]:

@@ -84,5 +84,5 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _power(covariance: Tensor, exponent: float, regularisation: float) -> Tensor:
     values, vectors = torch.linalg.eigh(covariance)
-    scaled: Tensor = vectors * (values.clamp_min(0) + regularisation).pow(exponent)
-    return scaled @ vectors.mT
+    root: Tensor = (vectors * (values.clamp_min(0) + regularisation).pow(exponent)) @ vectors.mT
+    return root
