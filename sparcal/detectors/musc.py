@@ -39,9 +39,10 @@ NEAR = 2e-3
 class MuSc:
     """Mean distance of each patch to the images of the lot that have the most similar one.
 
-    On top of the features, scoring takes one copy of one level, `memory` bytes of distances, and one Gram matrix:
-    never all distances of a lot, which grow with the square of its size. While they fit into `memory` each Gram
-    matrix serves both of its images; beyond that, images are scored in groups, with up to twice the arithmetic.
+    For n images of p cells, scoring takes, on top of the features: one copy of one level; distances of at most `memory`
+    bytes, or of one image if that is more (n p numbers); and Gram matrices of 2 MiB, or p^2 numbers if that is more, in
+    float64 where images nearly coincide. All n^2 p distances of a lot are held only while they fit into `memory`. Each
+    Gram matrix then serves both of its images; beyond that, images are scored in groups, at up to twice the arithmetic.
 
     Args:
         radii: sides r of the r x r neighbourhoods that are averaged, odd, in cells.
@@ -120,6 +121,7 @@ def neighbourhood_tokens(level: Tensor, radius: int) -> Tensor:
     tokens = level.new_empty(n, h * w, d, dtype=torch.promote_types(level.dtype, torch.float32))
     for i, x in enumerate(level):
         whole = layer_norm(at_least_float32(x), x.shape)
+        # Sums in place of means: unit length takes the factor away.
         normalize(window_sums(whole, radius).flatten(0, 1), dim=1, out=tokens[i])
     return tokens
 
