@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from sparcal.maps import MapRule
-
     from sparcal.images import Preprocess
+    from sparcal.maps import MapRule
 
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]
