@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sparcal.corrections import CORRECTIONS as CORRECTIONS
     from sparcal.detectors import DETECTORS as DETECTORS
     from sparcal.encoders import load_encoder as load_encoder
+    from sparcal.errors import SparcalError as SparcalError
     from sparcal.hosts import HOSTS as HOSTS
     from sparcal.hosts import load_host as load_host
     from sparcal.images import encode as encode
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from sparcal.sparc import SPARC as SPARC
     from sparcal.types import Features as Features
     from sparcal.types import Scores as Scores
-    from sparcal.types import SparcalError as SparcalError
 
 __version__ = "0.1.0"
 
@@ -30,7 +30,7 @@ _HOMES = {
     "HOSTS": "hosts",
     "SPARC": "sparc",
     "Scores": "types",
-    "SparcalError": "types",
+    "SparcalError": "errors",
     "encode": "images",
     "load": "artifacts",
     "load_encoder": "encoders",

@@ -90,8 +90,8 @@ HOSTS: dict[str, Host] = {
             title="WinCLIP",
             family="reference",
             detector="winclip",
-            encoder="openclip:ViT-B-16-quickgelu/openai?layers=11&aggregate=levels&tokens=ln_post"
-            "&resize=square&size=224&resample=bicubic",
+            encoder="openclip:ViT-B-16-quickgelu/openai?layers=11&aggregate=levels"
+            "&resize=square&size=224&resample=bicubic&tokens=ln_post",
             recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
         ),
         Host(
@@ -99,8 +99,8 @@ HOSTS: dict[str, Host] = {
             title="MuSc",
             family="mutual",
             detector="musc",
-            encoder="openclip:ViT-L-14-336/openai?layers=5,11,17,23&aggregate=levels&tokens=raw&gelu=plain"
-            "&positions=bicubic&cls=1&resize=square&size=518&resample=bicubic",
+            encoder="openclip:ViT-L-14-336/openai?layers=5,11,17,23&aggregate=levels&cls=1"
+            "&resize=square&size=518&resample=bicubic&tokens=raw&positions=bicubic&gelu=plain",
             recipe=Recipe("layers=8,16&aggregate=pool&cls=1", "aggregate=levels&norm=0&cls=1"),
         ),
         *(
@@ -109,8 +109,8 @@ HOSTS: dict[str, Host] = {
                 title=f"AnomalyCLIP {letter}",
                 family="cls",
                 detector="anomalyclip",
-                encoder="openclip:ViT-L-14-336-quickgelu/openai?layers=23&aggregate=levels&tokens=projected&path=vv"
-                "&vv_blocks=19&positions=bilinear&cls=1&resize=square&size=518&resample=bicubic",
+                encoder="openclip:ViT-L-14-336-quickgelu/openai?layers=23&aggregate=levels&cls=1"
+                "&resize=square&size=518&resample=bicubic&tokens=projected&positions=bilinear&path=vv&vv_blocks=19",
                 recipe=Recipe(blocks="layers=-1&aggregate=levels&tokens=projected&path=vv&cls=1"),
                 prompts=folder,
             )

@@ -1,15 +1,7 @@
-"""What flows between the parts: Features, Scores, the three roles, and the errors.
+"""What flows between the parts: Features, Scores and the three roles; the errors are in `sparcal.errors`.
 
-    SparcalError
-    ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
-    ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
-    ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
-    ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
-    ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
-    └── MissingExtraError  an optional dependency is not installed                 (also ImportError)
-
-Axes have one letter everywhere: n images, k calibration images, h w grid, d channels, s kept
-directions, m bank rows, H W pixels. Grids are channels last, always.
+Axes have one letter everywhere: n images, k calibration images, h w grid, d channels, s kept directions, m bank rows,
+H W pixels. Grids are channels last, always.
 """
 
 from __future__ import annotations
@@ -21,41 +13,43 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
+from sparcal.errors import (
+    ArtifactError,
+    DataError,
+    MissingExtraError,
+    NotFittedError,
+    ShapeError,
+    SparcalError,
+    WeightsError,
+)
+
 if TYPE_CHECKING:
     from sparcal.images import Preprocess
     from sparcal.maps import MapRule
 
+__all__ = [
+    "ArtifactError",
+    "Correction",
+    "DataError",
+    "Detector",
+    "Encoder",
+    "Family",
+    "Features",
+    "Index",
+    "MissingExtraError",
+    "NotFittedError",
+    "Scores",
+    "ShapeError",
+    "Side",
+    "SparcalError",
+    "WeightsError",
+    "require_fitted",
+    "require_reference",
+]
+
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]
 Index = int | slice | Sequence[int] | Tensor
-
-
-class SparcalError(Exception):
-    """Every error that sparcal raises on purpose; its text is one sentence for a person."""
-
-
-class ShapeError(SparcalError, ValueError):
-    """A tensor has the wrong shape, or two grids do not match."""
-
-
-class DataError(SparcalError, ValueError):
-    """Something that came from outside (an image, a folder, a value) cannot be used."""
-
-
-class NotFittedError(SparcalError, RuntimeError):
-    """Something was used before it was fitted."""
-
-
-class ArtifactError(SparcalError, ValueError):
-    """A saved file is damaged, of another version, or of another kind."""
-
-
-class WeightsError(SparcalError, RuntimeError):
-    """Pretrained weights cannot be had on this machine."""
-
-
-class MissingExtraError(SparcalError, ImportError):
-    """An optional dependency is not installed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from sparcal.cli.console import CallError, say
-from sparcal.types import SparcalError
+from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
 _COMMANDS = ("listing", "demo")
@@ -24,7 +24,6 @@ app = typer.Typer(
     name="sparcal",
     help="Recalibrate a frozen visual anomaly detector to an incoming lot, from 2 to 8 images known to be good.",
     epilog="--debug, anywhere in a call, shows the traceback of an error. --json, with any command, prints for machines.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -43,16 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str], *, debug: bool = False) -> int:
     """The exit code of one command; every error has become one sentence, unless `debug`."""
     try:
-        result = app(list(arguments), standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        typer.echo(error.format_message())
-        return 2
-    except click.ClickException as error:
+        result = app(list(arguments) or ["--help"], standalone_mode=False)
+    except TyperException as error:
         say(f"Error: {error.format_message()}")
         return 2
-    except click.exceptions.Exit as leaving:
+    except typer.Exit as leaving:
         return int(leaving.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         say("Stopped.")
         return 130
     except BrokenPipeError:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sparcal.types import SparcalError
+from sparcal.errors import SparcalError
 
 Progress = Callable[[int, int], None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]

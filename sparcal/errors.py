@@ -1,0 +1,42 @@
+"""The errors that sparcal raises on purpose; the text of each is one sentence for a person.
+
+    SparcalError
+    ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
+    ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
+    ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
+    ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
+    ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
+    └── MissingExtraError  an optional dependency is not installed                 (also ImportError)
+
+They live apart from the types so that the command line and the exported-model runner need no torch.
+"""
+
+from __future__ import annotations
+
+
+class SparcalError(Exception):
+    """Every error that sparcal raises on purpose; its text is one sentence for a person."""
+
+
+class ShapeError(SparcalError, ValueError):
+    """A tensor has the wrong shape, or two grids do not match."""
+
+
+class DataError(SparcalError, ValueError):
+    """Something that came from outside (an image, a folder, a value) cannot be used."""
+
+
+class NotFittedError(SparcalError, RuntimeError):
+    """Something was used before it was fitted."""
+
+
+class ArtifactError(SparcalError, ValueError):
+    """A saved file is damaged, of another version, or of another kind."""
+
+
+class WeightsError(SparcalError, RuntimeError):
+    """Pretrained weights cannot be had on this machine."""
+
+
+class MissingExtraError(SparcalError, ImportError):
+    """An optional dependency is not installed."""
