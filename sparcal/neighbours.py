@@ -1,9 +1,9 @@
 """Exact nearest neighbours and the greedy coreset, in bounded memory.
 
 Both are exact: distances that decide are float64 sums of squared differences of the points as given, and
-everything faster (matrix products, leading coordinates, the triangle inequality) only rules candidates out, with
-an allowance for its own rounding. Equal distances go to the lower index. Two distances are equal if their float64
-sums are; sums in another order can differ in the 16th digit.
+everything faster (matrix products, leading coordinates, distances to some members only) just rules candidates out,
+with an allowance for its own rounding. Equal distances go to the lower index, and distances are equal if their float64
+sums are: a loop in float32 calls more of them equal, may then choose in another order, and covers as well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def nearest(
     dtype = torch.promote_types(torch.promote_types(queries.dtype, bank.dtype), torch.float32)
     squares = queries.new_empty(len(queries), 0, dtype=torch.float64)
     indices = queries.new_empty(len(queries), 0, dtype=torch.int64)
-    rows = max(k, memory // (4 * bank.shape[1] * dtype.itemsize))
+    rows = max(k, memory // (2 * bank.shape[1] * dtype.itemsize))
     for first in range(0, len(bank), rows):
         block = bank[first : first + rows].detach().to(dtype).contiguous()
         found, where = _search_block(queries.detach(), block, min(k, len(block)), memory)
@@ -62,8 +62,8 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
         start: the first member; ignored if `initial` is given.
         initial: `(n,)` distances that stand for points outside the coreset; selection then begins at the largest.
 
-    Runs on the CPU, on one thread, and gives the same indices for points on any device; needs about
-    `330 * n` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
+    The loops run on the CPU, on one thread, so that the indices are the same for points on any device; they need
+    about `560 * n` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
     """
     _check_coreset(points, size, start, initial)
     rows = points.detach().to("cpu", torch.promote_types(points.dtype, torch.float32)).contiguous()
@@ -112,7 +112,7 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int) -> tuple[T
     indices = queries.new_empty(q, k, dtype=torch.int64)
     loops = _compiled_loops() if bank.device.type == "cpu" and q * m * d > _TINY else None
     plans: list[tuple[int | None, int]] = [(None, m)]
-    if loops is not None and min(m, d) > 2 * _NEAREST_WIDTH:
+    if loops is not None and d > 2 * _NEAREST_WIDTH and _sketch_pays(q, m):
         plans.insert(0, (_NEAREST_WIDTH, k + m // 32))
     piece = min(_CACHE, memory // 16)
     todo = torch.arange(q, device=queries.device)
@@ -135,6 +135,11 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int) -> tuple[T
                 todo = torch.cat((todo, *parts[number + 1 :]))
                 break
     return squares, indices
+
+
+def _sketch_pays(q: int, m: int) -> bool:
+    """Whether the products that leading coordinates save outweigh finding them, with a margin."""
+    return q * m > 4 * _NEAREST_WIDTH * (m + 12_000)
 
 
 def _refine(

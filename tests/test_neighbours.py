@@ -27,6 +27,7 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "plain":
         monkeypatch.setattr(neighbours, "_compiled_loops", lambda: None)
     monkeypatch.setattr(neighbours, "_TINY", 0)
+    monkeypatch.setattr(neighbours, "_sketch_pays", lambda _q, _m: True)
 
 
 def naive_nearest(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -256,7 +257,7 @@ class TestGreedyCoreset:
 
     @settings(deadline=None, max_examples=50)
     @given(seed=st.integers(0, 2**20), n=st.integers(2, 120), d=st.integers(1, 40))
-    def test_the_covering_radius_is_at_most_twice_the_gap_between_members(self, seed: int, n: int, d: int) -> None:
+    def test_the_covering_radius_is_at_most_the_gap_between_members(self, seed: int, n: int, d: int) -> None:
         points = torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
         chosen = greedy_coreset(points, n // 2)
         members = points[chosen].double()
@@ -366,4 +367,4 @@ def test_memory_is_what_the_docstrings_say() -> None:
     result = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
     for_nearest, for_coreset = map(int, result.stdout.split())
     assert for_nearest < 1.25 * 32 * 2**20
-    assert for_coreset < 1.25 * (330 * 40000 + 2**25)
+    assert for_coreset < 1.25 * (560 * 40000 + 2**22)
