@@ -1,0 +1,130 @@
+"""What a unit changes against the main protocol, as a short text such as `rank=3` or `contaminated=2+scene-disjoint`.
+
+The empty text is the main protocol. Words are joined by `+`:
+
+    rank=R              SPARC removes R directions instead of k - 1
+    on=SIDE             the correction is applied to both sides, the reference only, or the test side only
+    source=WHERE        calibration normals come from the deployment lot (test normals) or from the train split
+    contaminated=C      C of the k calibration normals are replaced by anomalous images of the category
+    scene-disjoint      no capture of a scene that calibrates is evaluated
+    full-normal         the correction sees every normal test image, evaluated ones too (a diagnostic, not deployable)
+    calibration-only    batch-norm statistics from the calibration images alone
+    source-mixed        batch-norm statistics mixed with the source's, which count for 16 images
+    backbone=NAME       another encoder, by its name in the experiment file
+    geometry=HOW        centre-crop is the host's own geometry; full-frame keeps the whole image and pads it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+from sparcal.types import DataError, Side
+
+Source = Literal["deployment", "train"]
+Geometry = Literal["centre-crop", "full-frame"]
+
+SOURCE_MIXED_WEIGHT = 16
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run a unit; the defaults are the main protocol."""
+
+    rank: int | None = None
+    on: Side | None = None
+    source: Source = "deployment"
+    contaminated: int = 0
+    scene_disjoint: bool = False
+    full_normal: bool = False
+    source_weight: int = 0
+    backbone: str = ""
+    geometry: Geometry = "centre-crop"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The variant that `text` writes down."""
+        said: dict[str, Any] = {}
+        for word in text.split("+") if text else ():
+            name, _, value = word.partition("=")
+            if name not in _WORDS:
+                raise DataError(f"unknown variant {word!r} in {text!r}; choose from {', '.join(_WORDS)}.")
+            field, read = _WORDS[name]
+            try:
+                said[field] = read(value)
+            except ValueError:
+                raise DataError(
+                    f"The variant {name} takes {_expected(name)}, got {value!r} in {text!r}: write {_example(name)}."
+                ) from None
+        return cls(**said)
+
+    @property
+    def setting(self) -> str:
+        """The part that also changes the uncorrected score: equal settings of a host share one base."""
+        words = [f"backbone={self.backbone}"] if self.backbone else []
+        words += ["geometry=full-frame"] if self.geometry == "full-frame" else []
+        words += [f"contaminated={self.contaminated}"] if self.contaminated else []
+        words += ["scene-disjoint"] if self.scene_disjoint else []
+        return "+".join(words)
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in choices:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        number = int(value)
+        if number < least:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _name(value: str) -> str:
+    if not value:
+        raise ValueError
+    return value
+
+
+def _flag(meaning: object) -> Callable[[str], object]:
+    def read(value: str) -> object:
+        if value:
+            raise ValueError
+        return meaning
+
+    return read
+
+
+_WORDS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "rank": ("rank", _whole(1)),
+    "on": ("on", _choice(*get_args(Side))),
+    "source": ("source", _choice(*get_args(Source))),
+    "contaminated": ("contaminated", _whole(0)),
+    "scene-disjoint": ("scene_disjoint", _flag(True)),
+    "full-normal": ("full_normal", _flag(True)),
+    "calibration-only": ("source_weight", _flag(0)),
+    "source-mixed": ("source_weight", _flag(SOURCE_MIXED_WEIGHT)),
+    "backbone": ("backbone", _name),
+    "geometry": ("geometry", _choice(*get_args(Geometry))),
+}
+_CHOICES = {"on": get_args(Side), "source": get_args(Source), "geometry": get_args(Geometry)}
+
+
+def _expected(name: str) -> str:
+    if name in _CHOICES:
+        return " or ".join(_CHOICES[name])
+    return {"rank": "a number from 1", "contaminated": "a number from 0", "backbone": "a name"}.get(name, "no value")
+
+
+def _example(name: str) -> str:
+    values = {"rank": "3", "contaminated": "2", "backbone": "wrn50"}
+    value = _CHOICES[name][0] if name in _CHOICES else values.get(name)
+    return f"{name}={value}" if value else name
