@@ -11,6 +11,7 @@ from string import Template
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from sparcal import __version__
 from sparcal.artifacts import atomic_path
@@ -39,7 +40,7 @@ SHIFTS = {
 
 
 def write_page(result: Demonstration, contrast: Demonstration, out: Path, *, command: str) -> Path:
-    """Write `index.html` and `before_after.png` into `out`; returns the page's path."""
+    """Write `index.html` and `before_after.jpg` into `out`; returns the page's path."""
     low, high = colour_scale(result.shown)
     table = summarise([row for row in result.rows if row["k"] == max(result.plan.ks)])
     page = Template(files("sparcal").joinpath("templates/demo.html").read_text(encoding="utf-8")).substitute(
@@ -59,8 +60,8 @@ def write_page(result: Demonstration, contrast: Demonstration, out: Path, *, com
         command=escape(command),
         version=__version__,
     )
-    with atomic_path(out / "before_after.png") as temporary:
-        temporary.write_bytes(_encoded(before_after(result.shown, low, high), ".png"))
+    with atomic_path(out / "before_after.jpg") as temporary:
+        temporary.write_bytes(_jpeg(before_after(result.shown, low, high, max(result.plan.ks))))
     with atomic_path(out / "index.html") as temporary:
         temporary.write_text(page, encoding="utf-8")
     return out / "index.html"
@@ -72,12 +73,19 @@ def colour_scale(shown: list[Shown]) -> tuple[float, float]:
     return float(np.quantile(values, 0.5)), float(np.quantile(values, 0.998))
 
 
-def before_after(shown: list[Shown], low: float, high: float) -> Picture:
+def before_after(shown: list[Shown], low: float, high: float, k: int) -> Picture:
     """Parts in the first row, base below, recentred SPARC below that; one colour scale."""
     rows = [np.hstack([_outlined(part.part.image, part.part) for part in shown])]
     rows += [np.hstack([_heat(part, name, low, high) for part in shown]) for name in (BASE, "sparc-recentred")]
-    gap = np.full((6, rows[0].shape[1], 3), 255, np.uint8)
-    return np.vstack([rows[0], gap, rows[1], gap, rows[2]])
+    labels = ("Lot", "Before", f"After, k = {k}")
+    return np.vstack([np.hstack([_label(text, row.shape[0]), row]) for text, row in zip(labels, rows, strict=True)])
+
+
+def _label(text: str, height: int) -> Picture:
+    """White text on dark, to be read from below, as tall as a row of pictures."""
+    canvas = Image.new("RGB", (height, 44), (15, 19, 24))
+    ImageDraw.Draw(canvas).text((height / 2, 22), text, (255, 255, 255), ImageFont.load_default(26), anchor="mm")
+    return np.asarray(canvas.rotate(90, expand=True), np.uint8)
 
 
 def _headline(table: list[Row]) -> str:
@@ -125,16 +133,14 @@ def _outlined(image: Picture, part: Part) -> Picture:
     return np.asarray(cv2.drawContours(image.copy(), contours, -1, (255, 255, 255), 1), np.uint8)
 
 
-def _encoded(image: Picture, kind: str) -> bytes:
-    done, data = cv2.imencode(
-        kind, cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 88] if kind == ".jpg" else []
-    )
+def _jpeg(image: Picture) -> bytes:
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 88])
     assert done
     return data.tobytes()
 
 
 def _uri(image: Picture) -> str:
-    return f"data:image/jpeg;base64,{base64.b64encode(_encoded(image, '.jpg')).decode()}"
+    return f"data:image/jpeg;base64,{base64.b64encode(_jpeg(image)).decode()}"
 
 
 def _plot(result: Demonstration, host: str) -> str:
