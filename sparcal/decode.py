@@ -11,14 +11,13 @@ import io
 from pathlib import Path
 from typing import IO, Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
-from sparcal.types import DataError
+from sparcal.errors import DataError, MissingExtraError
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
 MAX_PIXELS = 89_000_000  # just below the size at which Pillow itself starts to warn of decompression bombs
@@ -91,7 +90,7 @@ def _decode(stream: IO[bytes], name: str) -> Image.Image:
 def _guarded(image: Image.Image, name: str, stream: IO[bytes] | None) -> Image.Image:
     try:
         return _to_upright_rgb(image, name, stream)
-    except DataError:
+    except (DataError, MissingExtraError):
         raise
     except Exception as error:  # a hostile file can make a decoder raise anything
         raise _damaged(name, error) from error
@@ -141,6 +140,12 @@ def _bits_of_file(image: Image.Image) -> int:
 
 def _decode_16_bit(image: Image.Image, stream: IO[bytes]) -> NDArray[Any]:
     """The pixels of a 16-bit file by OpenCV, because Pillow keeps only the upper byte of 16-bit colour."""
+    try:
+        import cv2
+    except ImportError as error:  # an exported model runs without it
+        raise MissingExtraError(
+            "A 16-bit image needs OpenCV, which is not installed: run pip install opencv-python-headless."
+        ) from error
     stream.seek(0)
     pixels = cv2.imdecode(np.frombuffer(stream.read(), dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None:

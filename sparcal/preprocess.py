@@ -7,16 +7,17 @@ Native means the image as a person sees it, after its EXIF orientation has been 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 from sparcal.decode import MAX_PIXELS, open_image
-from sparcal.types import DataError
+from sparcal.errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Resize = Literal["short", "square", "pad"]
 Resample = Literal["bilinear", "bicubic", "lanczos"]
@@ -128,6 +129,13 @@ class Preprocess:
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, Geometry]:
         """The (3, H, W) float32 tensor of an image, and where its pixels come from."""
+        import torch
+
+        pixels, geometry = self.array(image)
+        return torch.from_numpy(pixels), geometry
+
+    def array(self, image: Image.Image) -> tuple[NDArray[np.float32], Geometry]:
+        """What a call gives, as an array: an exported model is fed where there is no torch."""
         image = open_image(image)
         resized_h, resized_w = _resized_size(image.height, image.width, self)
         y, x = _span(image.height, resized_h, self), _span(image.width, resized_w, self)
@@ -140,7 +148,7 @@ class Preprocess:
         pixels = np.asarray(image.resize((resized_w, resized_h), _RESAMPLE[self.resample]))
         return self._normalise(pixels[y.kept, x.kept], geometry), geometry
 
-    def _normalise(self, pixels: NDArray[np.uint8], geometry: Geometry) -> Tensor:
+    def _normalise(self, pixels: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.float32]:
         # numpy, not torch: this runs in reader threads, where torch would start a thread team for each of them.
         channels = pixels[..., ::-1] if self.order == "bgr" else pixels
         values = np.ascontiguousarray(channels.transpose(2, 0, 1), dtype=np.float32)
@@ -152,7 +160,7 @@ class Preprocess:
             padded = np.zeros((3, *geometry.input), dtype=np.float32)
             padded[:, top:bottom, left:right] = values
             values = padded
-        return torch.from_numpy(values)
+        return values
 
 
 def _resized_size(native_h: int, native_w: int, rule: Preprocess) -> tuple[int, int]:

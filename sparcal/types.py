@@ -77,12 +77,12 @@ class Features:
                     f"Features level {number} must be a floating tensor (n, h, w, d), got {got}: "
                     "put channels last and keep the image axis."
                 )
-            if len(level) != len(self.levels[0]):
+            if level.shape[0] != self.levels[0].shape[0]:  # not len(): tracers cannot follow it
                 raise ShapeError(
                     f"Features levels must hold the same images, got {len(self.levels[0])} in level 0 "
                     f"and {len(level)} in level {number}: encode them together."
                 )
-        if self.cls is not None and (self.cls.ndim != 2 or len(self.cls) != len(self)):
+        if self.cls is not None and (self.cls.ndim != 2 or self.cls.shape[0] != self.levels[0].shape[0]):
             raise ShapeError(
                 f"Features.cls must be ({len(self)}, c), one row per image, got {tuple(self.cls.shape)}: "
                 "encode patches and CLS together."
