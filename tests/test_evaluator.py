@@ -165,7 +165,7 @@ def test_full_frame_pads_and_sees_the_whole_image(copy, evaluator):
     np.testing.assert_allclose(numbers(row, "corrected"), by_hand(copy, asked)[1], atol=1e-3)
 
 
-def test_an_undefined_draw_has_no_numbers(copy, evaluator, tmp_path):
+def test_an_undefined_draw_has_no_numbers(evaluator, tmp_path):
     row, _ = evaluator.run(unit(variant="scene-disjoint", k=8))
     while row["status"] == "done":  # some draws of 8 leave a scene; one of these does not
         row, _ = evaluator.run(unit(variant="scene-disjoint", k=8, seed=row["seed"] + 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,15 +51,30 @@ class Workplace:
         return {**asdict(self), "data": dict(self.data)}
 
 
-def limit_threads(count: int) -> None:
-    """Give this process `count` compute threads; only for processes that belong to a run."""
+@contextmanager
+def thread_budget(count: int) -> Iterator[None]:
+    """Give this process `count` compute threads while the block runs."""
     import cv2
     import torch
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+    before = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(count)
     cv2.setNumThreads(count)
-    threadpool_limits(limits=count)
+    try:
+        with threadpool_limits(limits=count):
+            yield
+    finally:
+        torch.set_num_threads(before[0])
+        cv2.setNumThreads(before[1])
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
 
 
 def check_device(device: str) -> None:
