@@ -33,7 +33,7 @@ def embed(visual: Any, pixels: Tensor, positions: Positions) -> tuple[Tensor, tu
         )
     patches = visual.conv1(pixels)  # (n, d, h, w)
     grid = (patches.shape[2], patches.shape[3])
-    first = visual.class_embedding.to(patches.dtype).expand(len(pixels), 1, -1)
+    first = visual.class_embedding.to(patches.dtype).expand(pixels.shape[0], 1, -1)
     tokens = torch.cat([first, patches.flatten(2).mT], dim=1)
     table = resize_positions(visual.positional_embedding, visual.grid_size, grid, positions)
     return tokens + table.to(tokens.dtype), grid

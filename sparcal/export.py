@@ -1,0 +1,279 @@
+"""Exports a calibrated lot as one ONNX or OpenVINO graph, and further lots as small state files for the same graph.
+
+    folder/model.onnx       pixels (n, 3, H, W) to score, anomalous, map and cells; holds the lot it was exported for
+    folder/metadata.json    what the pixels must be, what the outputs mean, hashes and versions
+
+A graph over 2 GB keeps its weights beside it, in model.onnx.data. For OpenVINO the model is model.xml and model.bin.
+
+This module imports nothing heavy, because `python -m sparcal.export run` starts here on machines without torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sparcal import runner
+from sparcal.errors import ArtifactError, DataError
+from sparcal.records import write_record
+from sparcal.statefile import LotState, write_state
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sparcal.graph import LotGraph, LotModel
+
+Format = Literal["onnx", "openvino"]
+
+LABELS = ("normal", "anomalous")
+MODEL_FILES: dict[Format, str] = {"onnx": "model.onnx", "openvino": "model.xml"}
+TOLERANCE = 1e-3  # of the largest value: what an exported model may differ from the library
+OPSET = 20
+LARGEST_FILE = 2**31 - 2**24  # protobuf ends at 2 GiB
+
+# Lengths while tracing of the axes that differ between lots; above 1, because tracers take 1 for a constant.
+_TRACED_LENGTH = {"m": 64, "r": 3, "s": 2}
+
+
+def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx", probe: Tensor | None = None) -> Path:
+    """Write a lot's graph and metadata to `folder`, once it agrees with the library; the path of the model file.
+
+    Args:
+        probe: preprocessed pixels (n, 3, H, W) on which the two are compared; noise where there are none.
+    """
+    from sparcal.graph import LotGraph
+
+    if format not in get_args(Format):
+        raise DataError(f"A model can be exported as {' or '.join(get_args(Format))}, got {format!r}.")
+    graph = LotGraph(model)
+    state = _lot_state(graph, model)
+    with _staged(Path(folder), format) as staging:
+        write_onnx(graph, state, staging / "model.onnx")
+        if format == "openvino":
+            _convert(staging, state)
+        path = staging / MODEL_FILES[format]
+        difference = compare(path, model, _noise(graph) if probe is None else probe)
+        content = _metadata(graph, model, state, format) | {
+            "files": {file.name: runner.file_sha256(file) for file in sorted(staging.iterdir())},
+            "difference_from_torch": difference,
+        }
+        write_record(staging / runner.METADATA, runner.KIND, content)
+    return Path(folder) / path.name
+
+
+def export_state(model: LotModel, path: str | Path) -> Path:
+    """Write a lot's state alone, for graphs of the same station that were exported before."""
+    from sparcal.graph import LotGraph
+
+    return write_state(_lot_state(LotGraph(model), model), path)
+
+
+def compare(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
+    """How far a graph file is from the library, per output and relative to its largest value; refused if too far.
+
+    One image and all of them are run, because a graph may have been traced for one batch size only.
+    """
+    import numpy as np
+
+    scores, maps = model.score(probe)
+    expected = {"score": scores.image.numpy(), "map": maps.numpy(), "cells": scores.cell.numpy()}
+    run = runner.open_graph(path)
+    difference = dict.fromkeys(expected, 0.0)
+    for count in sorted({1, len(probe)}):
+        try:
+            outputs = run(probe[:count].numpy())
+        except Exception as error:  # each runtime has its own error types
+            reason = str(error).strip().split("\n")[0]
+            raise ArtifactError(
+                f"The exported graph must run on {count} images, got {reason}: this encoder cannot be exported."
+            ) from error
+        for name, values in expected.items():
+            gap = float(np.abs(outputs[name] - values[:count]).max() / np.abs(values).max().clip(1e-12))
+            difference[name] = max(difference[name], gap)
+    worst = max(difference, key=lambda name: difference[name])
+    if not difference[worst] <= TOLERANCE:
+        raise ArtifactError(
+            f"The exported {worst} must agree with the library to {TOLERANCE:g} of its largest value, "
+            f"got {difference[worst]:.2g}: this station cannot be exported as {path.suffix[1:]}."
+        )
+    return difference
+
+
+def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
+    """Write the graph with a lot's state as default values, which a session may replace by feeding their names."""
+    onnx = _import("onnx")
+    traced, folded = path.with_name("traced.onnx"), path.with_name("folded.onnx")
+    _trace(graph, traced)
+    _fold(traced, folded)
+    proto = onnx.load(folded)
+    used = {node.domain for node in proto.graph.node}
+    kept = [entry for entry in proto.opset_import if entry.domain in used]
+    del proto.opset_import[:]
+    proto.opset_import.extend(kept)
+    for name, array in state.arrays.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    for key, value in (("lot", state.lot), ("signature", state.signature)):
+        proto.metadata_props.add(key=f"sparcal.{key}", value=value)
+    large = proto.ByteSize() > LARGEST_FILE
+    onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}.data", size_threshold=1024)
+    for left in (*path.parent.glob("traced.*"), *path.parent.glob("folded.*")):
+        left.unlink()
+    onnx.checker.check_model(path)
+
+
+def _trace(graph: LotGraph, path: Path) -> None:
+    """The graph as the exporter writes it, with a lot's state as further inputs."""
+    import torch
+
+    _import("onnxscript")
+    from sparcal.graph import OUTPUTS
+
+    lengths = {letter: torch.export.Dim(letter, min=1) for letter in _TRACED_LENGTH}
+    example, axes = {}, {}
+    for name, shape in graph.shapes.items():
+        dtype = torch.int64 if name == "channels" else torch.float32
+        size = [_TRACED_LENGTH[axis] if isinstance(axis, str) else axis for axis in shape]
+        example[name] = torch.zeros(size, dtype=dtype)
+        axes[name] = {number: lengths[axis] for number, axis in enumerate(shape) if isinstance(axis, str)}
+    with warnings.catch_warnings():  # the exporter warns of its own insides
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.onnx.export(
+                graph,
+                (torch.zeros(2, 3, *graph.size),),
+                kwargs={"state": example},
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=["pixels", *example],
+                output_names=list(OUTPUTS),
+                dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}, "state": axes},
+                verbose=False,
+            )
+        except Exception as error:  # the exporter raises whatever its stages raise
+            reason = str(error.__cause__ or error).strip().split("\n")[0]
+            raise DataError(f"The encoder {graph.encoder.id} cannot be exported: {reason}.") from error
+        assert program is not None
+        program.save(path, external_data=True)
+
+
+def _fold(source: Path, target: Path) -> None:
+    """Compute once what depends on weights alone.
+
+    A vision transformer resizes its position table in every call, and runtimes differ in how they do that.
+    """
+    onnxruntime = _import("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # still standard ONNX
+    options.optimized_model_filepath = str(target)
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{target.name}.data")
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _convert(staging: Path, state: LotState) -> None:
+    """model.onnx to model.xml and model.bin, in full precision, with the lot's tensors as constants of their names."""
+    openvino = _import("openvino")
+    graph = openvino.Core().read_model(staging / MODEL_FILES["onnx"])
+    runner.replace_constants(graph, state.arrays)  # so that they keep their names
+    openvino.save_model(graph, staging / MODEL_FILES["openvino"], compress_to_fp16=False)
+    for left in staging.glob("model.onnx*"):
+        left.unlink()
+
+
+def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format) -> dict[str, Any]:
+    h, w, _ = graph.grid
+    height, width = graph.size
+    return {
+        "model": MODEL_FILES[format],
+        "labels": list(LABELS),
+        "lot": model.lot,
+        "threshold": state.threshold,
+        "encoder": model.encoder.id,
+        "detector": type(model.detector).__name__,
+        "correction": type(model.correction).__name__,
+        "preprocess": asdict(model.encoder.preprocess),
+        "input_size": [height, width],
+        "map_rule": asdict(graph.map_rule),
+        "inputs": {"pixels": ["n", 3, height, width]},
+        "outputs": {
+            "score": ["n"],
+            "anomalous": ["n"],
+            "map": ["n", len(graph.rows), len(graph.columns)],
+            "cells": ["n", h, w],
+        },
+        "state": {name: list(shape) for name, shape in graph.shapes.items()},
+        "state_digest": state.digest,
+        "signature": graph.signature,
+        "versions": _versions(),
+    }
+
+
+def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
+    from sparcal.graph import lot_state
+
+    return LotState(model.lot, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
+
+
+def _noise(graph: LotGraph) -> Tensor:
+    import torch
+
+    return torch.randn(3, 3, *graph.size, generator=torch.Generator().manual_seed(0))
+
+
+@contextmanager
+def _staged(folder: Path, format: Format) -> Iterator[Path]:
+    """A temporary folder whose files move into `folder` when the block ends well, the metadata last."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"An export needs a folder, got the file {folder}: choose another place.")
+    other = next(
+        (name for name in MODEL_FILES.values() if name != MODEL_FILES[format] and (folder / name).exists()), None
+    )
+    if other is not None:
+        raise DataError(
+            f"Each exported model needs a folder of its own, got {folder} with {other} in it: choose another place."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    try:
+        yield staging
+        for path in sorted(staging.iterdir(), key=lambda path: path.name == runner.METADATA):
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+            path.chmod(0o644)
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()  # goes only if nothing came of it
+
+
+def _import(package: str) -> Any:
+    try:
+        with warnings.catch_warnings():  # of deprecations inside
+            warnings.simplefilter("ignore")
+            return __import__(package)
+    except ImportError as error:
+        raise runner.missing_extra("Exporting a model", package) from error
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("sparcal", "torch", "timm", "open_clip_torch", "onnx", "onnxscript", "onnxruntime", "openvino"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(runner.main())
