@@ -1,0 +1,67 @@
+"""`sparcal serve`: the web station."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcal.cli.console import Json, print_json, say, wrong_call
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(serve)
+
+
+def serve(
+    station: Annotated[Path, typer.Argument(help="The station's folder, made by sparcal fit.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SPARCAL_TOKEN", help="What browsers and programs must show; 12 characters or more."),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without a token.")] = False,
+    watch: Annotated[Path | None, typer.Option(help="A folder that images may be taken from.")] = None,
+    name: Annotated[list[str] | None, typer.Option(help="A host name that browsers use for this machine.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the web station: calibrate and judge lots in a browser."""
+    import socket
+
+    from sparcal.errors import DataError, MissingExtraError
+
+    try:
+        import uvicorn
+
+        from sparcal.server.app import create_app
+        from sparcal.server.settings import Settings
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The web station needs {error.name}, which is not installed: run pip install 'sparcal[server]'."
+        ) from error
+
+    with wrong_call():
+        settings = Settings(station, host, port, token, insecure, watch, tuple(name or ()))
+        app = create_app(settings)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        raise DataError(f"Serving needs a free address, got {host} port {port}: {error.strerror}.") from error
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    if as_json:
+        print_json({"address": address})
+    else:
+        say(f"The web station is at {address} (Ctrl+C ends it).")
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
+    )
+    uvicorn.Server(config).run(sockets=[listening])

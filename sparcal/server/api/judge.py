@@ -1,0 +1,127 @@
+"""Judging over HTTP: send images, read scores worst first, confirm or overrule, take results away."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from typing import IO, Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from sparcal.server import jobs, scores, store
+from sparcal.server.api.drafts import BINARY, FileName
+from sparcal.server.api.models import LARGEST_ID, JobStarted, Number, ScoreAnswer, Scores, Uploaded, Verdict
+from sparcal.server.context import Context, Here
+from sparcal.server.database import Row
+from sparcal.server.drafts import ConflictError
+
+router = APIRouter(tags=["judge"])
+OfLot = Annotated[
+    str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
+]
+_CHUNK = 2**18
+
+
+def score_answer(row: Row) -> ScoreAnswer:
+    """A score as the API gives it."""
+    names = [name for name in ScoreAnswer.model_fields if name != "final"]
+    return ScoreAnswer(**{name: row[name] for name in names}, final=scores.final_verdict(row))
+
+
+@router.post("/inspection/images", status_code=201, openapi_extra=BINARY)
+async def upload_for_inspection(request: Request, here: Here, name: FileName = "image") -> Uploaded:
+    """Send one image as the body; it is scored with the lot that is active now."""
+    stored = await here.store.receive(request.stream(), name=name)
+
+    def keep() -> None:
+        lot = here.station.active() or ""
+        with here.database.write() as connection:
+            store.register(connection, stored, here.settings.limits)
+            scores.arrive(connection, stored.sha, lot)
+            jobs.enqueue(connection, "score", {"lot": lot})
+
+    await run_in_threadpool(keep)
+    return Uploaded(sha=stored.sha, name=stored.name)
+
+
+@router.post("/inspection/collect", status_code=202)
+def collect_for_inspection(here: Here) -> JobStarted:
+    """Score what is new in the watched folder with the lot that is active now."""
+    if here.settings.watch is None:
+        raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+    with here.database.write() as connection:
+        return JobStarted(job=jobs.enqueue(connection, "collect", {"lot": here.station.active() or ""}))
+
+
+@router.get("/scores")
+def list_scores(
+    here: Here,
+    lot: OfLot = None,
+    show: scores.Filter = "all",
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+) -> Scores:
+    """Scored images, worst first."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        rows = scores.worst_first(connection, name, which=show, limit=limit, offset=offset)
+        return Scores(
+            lot=name,
+            counts=scores.counts(connection, name),
+            waiting=len(scores.waiting(connection, name)),
+            scores=[score_answer(row) for row in rows],
+        )
+
+
+@router.get("/scores.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
+def download_csv(here: Here, lot: OfLot = None) -> Response:
+    """Every score of a lot with its decision, as CSV."""
+    with here.database.read() as connection:
+        text = scores.as_csv(scores.worst_first(connection, _lot(here, lot), limit=-1))
+    return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment("scores.csv"))
+
+
+@router.get("/scores/overruled.zip", response_class=Response, responses={200: {"content": {"application/zip": {}}}})
+def download_overruled(here: Here, lot: OfLot = None) -> Response:
+    """The images whose verdict was overruled, with a CSV of their scores."""
+    with here.database.read() as connection:
+        rows = scores.worst_first(connection, _lot(here, lot), which="overruled", limit=-1)
+    packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it after sending
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("scores.csv", scores.as_csv(rows))
+        for row in rows:
+            archive.write(here.store.image(row["sha"]), f"{scores.final_verdict(row)}/{row['sha'][:8]}-{row['name']}")
+    return StreamingResponse(_pieces(packed), media_type="application/zip", headers=_attachment("overruled.zip"))
+
+
+@router.get("/scores/{score}")
+def show_score(score: Number, here: Here) -> ScoreAnswer:
+    """One scored image."""
+    with here.database.read() as connection:
+        return score_answer(scores.get(connection, score))
+
+
+@router.post("/scores/{score}/decision")
+def judge(score: Number, body: Verdict, here: Here) -> ScoreAnswer:
+    """Confirm or overrule a verdict; the latest word counts, every word is kept."""
+    with here.database.write() as connection:
+        scores.judge(connection, score, body.decision, body.operator)
+        return score_answer(scores.get(connection, score))
+
+
+def _lot(here: Context, lot: str | None) -> str:
+    return (here.station.active() or "") if lot is None else lot
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    with stream:
+        stream.seek(0)
+        while piece := stream.read(_CHUNK):
+            yield piece

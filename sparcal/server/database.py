@@ -1,0 +1,147 @@
+"""The web station's memory: one SQLite file (WAL) with images, drafts, jobs, scores and decisions.
+
+Lots are not in here: they stay the files that the command line reads. Decisions can be added and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sparcal.errors import ArtifactError
+
+VERSION = 1
+Row = sqlite3.Row
+
+_SCHEMA = """
+CREATE TABLE images (
+    sha TEXT PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
+    width INTEGER, height INTEGER, problem TEXT, added TEXT NOT NULL);
+CREATE TABLE drafts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL,
+    checked TEXT, checks TEXT, result TEXT);
+CREATE TABLE draft_images (
+    draft INTEGER NOT NULL REFERENCES drafts, sha TEXT NOT NULL REFERENCES images, good INTEGER NOT NULL DEFAULT 0,
+    comparison TEXT, PRIMARY KEY (draft, sha));
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, subject TEXT NOT NULL, priority INTEGER NOT NULL,
+    state TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0, cancel INTEGER NOT NULL DEFAULT 0, message TEXT,
+    created TEXT NOT NULL, started TEXT, ended TEXT);
+CREATE INDEX waiting ON jobs (state, priority, id);
+CREATE TABLE arrivals (
+    sha TEXT NOT NULL REFERENCES images, lot TEXT NOT NULL, PRIMARY KEY (lot, sha));
+CREATE TABLE scores (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sha TEXT NOT NULL REFERENCES images, lot TEXT NOT NULL,
+    score REAL, threshold REAL, verdict TEXT, problem TEXT, created TEXT NOT NULL, UNIQUE (lot, sha));
+CREATE INDEX worst ON scores (lot, score DESC);
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, operator TEXT NOT NULL, kind TEXT NOT NULL,
+    lot TEXT NOT NULL, score INTEGER REFERENCES scores, detail TEXT NOT NULL DEFAULT '{}');
+CREATE INDEX of_score ON decisions (score, id);
+CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions BEGIN SELECT RAISE(ABORT, 'decisions are kept'); END;
+CREATE TRIGGER decisions_remain BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'decisions are kept'); END;
+CREATE TRIGGER calibration_ended AFTER UPDATE OF state ON jobs
+    WHEN NEW.kind = 'calibrate' AND NEW.state IN ('failed', 'cancelled', 'interrupted') BEGIN
+    UPDATE drafts SET state = 'open' WHERE id = json_extract(NEW.subject, '$.draft') AND state = 'calibrating'; END;
+CREATE TRIGGER calibration_again AFTER UPDATE OF state ON jobs WHEN NEW.kind = 'calibrate' AND NEW.state = 'queued' BEGIN
+    UPDATE drafts SET state = 'calibrating' WHERE id = json_extract(NEW.subject, '$.draft') AND state = 'open'; END;
+CREATE TABLE revision (number INTEGER NOT NULL);
+INSERT INTO revision VALUES (1);
+"""
+_WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
+
+
+@dataclass(frozen=True)
+class Database:
+    """The file; every use opens its own connection, so that threads and processes need no agreement."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> Database:
+        """The database of a web station's folder, made or checked."""
+        folder.mkdir(parents=True, exist_ok=True)
+        database = cls(folder / "station.sqlite3")
+        with database.write() as connection:
+            found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if found == 0:
+                _create(connection)
+            elif found != VERSION:
+                raise ArtifactError(
+                    f"The web station's database has version {found}, this sparcal reads {VERSION}: "
+                    "use the sparcal that wrote it."
+                )
+        return database
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one consistent state."""
+        connection = self._connect()
+        try:
+            connection.execute("BEGIN")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the write lock from its start: all of it happens, or nothing."""
+        connection = self._connect()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()  # without a COMMIT, this takes everything back
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")  # a decision that was answered survives a power cut
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+
+def now() -> str:
+    """This moment in UTC, to the millisecond, as text that sorts."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def packed(value: object) -> str:
+    """A value as JSON text for a column."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def unpacked(text: str | None) -> Any:
+    """The value of a JSON column; None stays None."""
+    return None if text is None else json.loads(text)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_SCHEMA):
+        connection.execute(statement)
+    for table in _WATCHED:
+        for event in ("INSERT", "UPDATE", "DELETE"):
+            connection.execute(
+                f"CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON {table} "
+                "BEGIN UPDATE revision SET number = number + 1; END"
+            )
+    connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Single statements: `executescript` would commit half a schema."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,69 @@
+"""What one web station is told when it starts, and where inside the station's folder it keeps its own things."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparcal.errors import DataError
+
+MIN_TOKEN = 12
+FOLDER = "web"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a browser may send."""
+
+    upload_bytes: int = 64 * 2**20
+    images: int = 20_000
+    store_bytes: int = 50 * 2**30
+    draft_images: int = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One running web station.
+
+    Args:
+        watch: a folder that the operator may take images from; only the command line can name it.
+        names: host names, beyond addresses and localhost, under which browsers may reach the page.
+    """
+
+    station: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    token: str | None = None
+    insecure: bool = False
+    watch: Path | None = None
+    names: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.token is not None and len(self.token) < MIN_TOKEN:
+            raise DataError(
+                f"The token must have at least {MIN_TOKEN} characters, got {len(self.token)}: use a longer one."
+            )
+        if self.token is None and not self.insecure and not is_loopback(self.host):
+            raise DataError(
+                f"Serving on {self.host} lets other machines in, so it needs a token, got none: "
+                "pass --token, or --insecure if the network itself is trusted."
+            )
+        if self.watch is not None and not self.watch.is_dir():
+            raise DataError(f"The watched folder must be a folder, got {self.watch}, which is none.")
+
+    @property
+    def folder(self) -> Path:
+        """Where the web station keeps its database, uploads and pictures."""
+        return self.station / FOLDER
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,147 @@
+// Judge: scored images, worst first; look, confirm or overrule.
+import { acceptImages, api, attempt, find, listen, make, number, refresh, say, shortcut, signed, when } from "/static/station.js";
+import { Viewer } from "/static/viewer.js";
+
+const PAGE = 100;
+const viewer = new Viewer(find("#viewer"));
+let lot = new URLSearchParams(location.search).get("lot");
+let rows = [];
+let chosen = null;
+let limit = PAGE;
+
+listen(load);
+acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
+find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", "/inspection/collect"); await refresh(); }));
+find("#show").addEventListener("change", () => { limit = PAGE; load(); });
+find("#more").addEventListener("click", () => { limit = Math.min(500, limit + PAGE); load(); });
+find("#opacity").addEventListener("input", (event) => viewer.opacity(event.target.value));
+find("#fit").addEventListener("click", () => viewer.fit());
+find("#native").addEventListener("click", () => viewer.native());
+find("#in").addEventListener("click", () => viewer.zoom(1.4));
+find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
+find("#confirm").addEventListener("click", () => judge("confirm"));
+find("#overrule").addEventListener("click", () => judge("overrule"));
+find("#next-lot").addEventListener("click", nextLot);
+shortcut("c", "confirm the verdict", () => judge("confirm"));
+shortcut("o", "overrule the verdict", () => judge("overrule"));
+shortcut("ArrowDown", "next image", () => step(1));
+shortcut("ArrowUp", "previous image", () => step(-1));
+shortcut("h", "heat map on or off", () => { const slider = find("#opacity"); slider.value = Number(slider.value) ? 0 : 0.7; viewer.opacity(slider.value); });
+shortcut("+", "zoom in", () => viewer.zoom(1.4));
+shortcut("-", "zoom out", () => viewer.zoom(1 / 1.4));
+shortcut("0", "whole image", () => viewer.fit());
+shortcut("1", "native pixels", () => viewer.native());
+
+async function load() {
+  const query = new URLSearchParams({ show: find("#show").value, limit });
+  if (lot !== null) query.set("lot", lot);
+  const answer = await attempt(() => api("GET", `/scores?${query}`));
+  if (!answer) return;
+  rows = answer.scores;
+  const suffix = `?lot=${encodeURIComponent(answer.lot)}`;
+  find("#csv").href = `/api/scores.csv${suffix}`;
+  find("#zip").href = `/api/scores/overruled.zip${suffix}`;
+  showCounts(answer);
+  const any = rows.length > 0 || find("#show").value !== "all";
+  find("#bench").hidden = !any;
+  find("#empty").hidden = any;
+  find("#image").hidden = rows.length === 0;
+  find("#more").hidden = rows.length < limit || limit >= 500;
+  if (!rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
+  showList();
+  showChosen();
+}
+
+function showCounts({ counts, waiting }) {
+  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["reject", counts.rejected, "reject"], ["confirmed", counts.confirmed, ""], ["overruled", counts.overruled, ""]];
+  if (counts.failed) items.push(["not scored", counts.failed, "reject"]);
+  if (waiting) items.push(["still to come", waiting, ""]);
+  find("#counts").replaceChildren(...items.map(([name, count, kind]) => make("div", { class: kind }, make("dt", {}, name), make("dd", {}, String(count)))));
+}
+
+function showList() {
+  const list = find("#list");
+  const top = list.scrollTop;
+  const focused = list.contains(document.activeElement);
+  list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
+    "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
+    "aria-label": `${row.name}: ${row.problem ? "not scored" : row.final}${row.decision ? `, ${row.decision === "confirm" ? "confirmed" : "overruled"}` : ""}`,
+  }, row.problem ? make("span", { class: "blank" }) : make("img", { src: `/api/images/${row.sha}/thumb`, alt: "", loading: "lazy" }),
+  make("span", {}, make("span", { class: "name" }, row.name), gauge(row)),
+  make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${row.final}${row.decision ? " ✓" : ""}`)))));
+  list.scrollTop = top;
+  if (focused) list.querySelector('[aria-current="true"]')?.focus({ preventScroll: true });
+}
+
+const share = (row) => (row.score === null || !row.threshold ? 0 : Math.min(100, Math.max(0, (50 * row.score) / row.threshold)));
+
+function gauge(row) {
+  const box = make("div", { class: `gauge ${row.verdict ?? ""}` }, make("i"), make("b"));
+  box.firstChild.style.width = `${share(row)}%`;
+  return box;
+}
+
+function choose(id) {
+  chosen = id;
+  showList();
+  showChosen();
+}
+
+function step(by) {
+  if (!rows.length) return;
+  const at = rows.findIndex((row) => row.id === chosen);
+  choose(rows[Math.min(rows.length - 1, Math.max(0, at + by))].id);
+  find('#list [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+}
+
+let shown = null;
+function showChosen() {
+  const row = rows.find((each) => each.id === chosen);
+  if (!row) return;
+  const verdict = find("#verdict");
+  verdict.textContent = row.problem ? "No score" : row.final === "pass" ? "Pass" : "Reject";
+  verdict.className = `verdict ${row.problem ? "reject" : row.final}`;
+  find("#name").textContent = row.name;
+  find("#said").textContent = row.decision ? `${row.decision === "confirm" ? "confirmed" : "overruled"} by ${row.operator}, ${when(row.at)}` : row.problem ?? "";
+  find("#against").textContent = row.problem ? "" : `score ${number(row.score)} · threshold ${number(row.threshold)}`;
+  const bar = find("#gauge");
+  bar.className = `gauge tall ${row.verdict ?? ""}`;
+  bar.setAttribute("aria-label", `score ${number(row.score)} against threshold ${number(row.threshold)}`);
+  bar.firstElementChild.style.width = `${share(row)}%`;
+  find("#confirm").disabled = find("#overrule").disabled = Boolean(row.problem);
+  find("#viewer").hidden = Boolean(row.problem);
+  if (!row.problem && shown !== row.id) {
+    shown = row.id;
+    viewer.show({ picture: `/api/images/${row.sha}/native`, heat: `/api/images/${row.sha}/heat?lot=${encodeURIComponent(row.lot)}`, width: row.width, height: row.height, name: row.name });
+    viewer.opacity(find("#opacity").value);
+  }
+}
+
+async function judge(decision) {
+  const row = rows.find((each) => each.id === chosen);
+  if (!row || row.problem) return;
+  const operator = await signed("Who is judging?", { always: false, button: "Start judging" });
+  if (!operator) return;
+  await attempt(async () => {
+    const answer = await api("POST", `/scores/${row.id}/decision`, { decision, operator });
+    Object.assign(row, answer);
+    const at = rows.indexOf(row);
+    if (at + 1 < rows.length) choose(rows[at + 1].id); else choose(row.id);
+    find('#list [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    say(`${row.name}: ${decision === "confirm" ? "confirmed" : "overruled"} as ${row.final}.`);
+    await refresh();
+  });
+}
+
+function nextLot() {
+  const dialog = find("#name-lot");
+  dialog.returnValue = "";
+  dialog.showModal();
+  dialog.addEventListener("close", () => {
+    if (dialog.returnValue !== "go") return;
+    attempt(async () => {
+      const draft = await api("POST", "/drafts/from-confirmed", { name: dialog.querySelector("input").value, lot: rows[0]?.lot ?? lot ?? "" });
+      location.assign(`/new?draft=${draft.id}`);
+    });
+  }, { once: true });
+}

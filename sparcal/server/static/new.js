@@ -1,0 +1,197 @@
+// New lot: name, images, marks, checks, calibration, before and after, decision.
+import { acceptImages, api, attempt, find, listen, make, number, percent, refresh, say, shortcut, signed } from "/static/station.js";
+import { histogram } from "/static/plots.js";
+
+const FEWEST = 2, MOST = 8;
+let id = Number(new URLSearchParams(location.search).get("draft")) || null;
+let draft = null;
+let marking = Promise.resolve();
+let shownResult = null;
+
+listen(load);
+find("#begin-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(async () => open(await api("POST", "/drafts", { name: find("#lot-name").value })));
+});
+acceptImages(find("#drop"), async (file) => {
+  if (!id) throw new Error("name the lot first");
+  await api("POST", `/drafts/${id}/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" });
+});
+find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", `/drafts/${id}/collect`); await refresh(); }));
+find("#calibrate").addEventListener("click", async () => {
+  const operator = await signed(`Calibrate lot ${draft.name}: who verified the good parts?`, { button: "Calibrate" });
+  if (!operator) return;
+  await attempt(async () => {
+    await api("POST", `/drafts/${id}/calibrate`, { operator, false_reject: Number(find("#false-reject").value), correction: find("#correction").value });
+    await refresh();
+  });
+});
+find("#cancel").addEventListener("click", () => attempt(async () => { await api("POST", `/jobs/${draft.job.id}/cancel`); await refresh(); }));
+find("#drop-draft").addEventListener("click", () => decide("discard", "Discard this draft?"));
+find("#accept").addEventListener("click", () => decide("accept", `Accept lot ${draft.name}: it judges from now on.`));
+find("#keep").addEventListener("click", () => decide("keep", "Keep the old reference?"));
+find("#discard").addEventListener("click", () => decide("discard", `Discard lot ${draft.name}?`));
+shortcut("a", "accept the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#accept").click());
+shortcut("k", "keep the old reference", () => !find("#result").hidden && !find("#decide").hidden && find("#keep").click());
+shortcut("d", "discard the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#discard").click());
+shortcut("c", "calibrate", () => !find("#mark").hidden && !find("#calibrate").disabled && find("#calibrate").click());
+for (let i = 1; i <= 9; i += 1) shortcut(String(i), `mark or unmark image ${i}`, () => draft?.images[i - 1] && toggle(draft.images[i - 1]));
+for (const [key, step] of [["ArrowRight", 1], ["ArrowLeft", -1]]) {
+  shortcut(key, step > 0 ? "next image (then Space to mark)" : "previous image", () => {
+    const all = [...document.querySelectorAll(".thumb")];
+    all[Math.min(all.length - 1, Math.max(0, all.indexOf(document.activeElement) + step))]?.focus();
+  });
+}
+
+function open(value) {
+  id = value.id;
+  history.replaceState(null, "", `/new?draft=${id}`);
+  show(value);
+}
+
+async function load() {
+  if (!id) {
+    const wanted = find("#begin").dataset.draft;
+    id = wanted ? Number(wanted) : null;
+  }
+  if (!id) return stage("begin");
+  await marking;
+  show(await api("GET", `/drafts/${id}`));
+}
+
+function stage(name) {
+  for (const section of ["begin", "mark", "working", "result"]) find(`#${section}`).hidden = section !== name;
+  if (name === "begin" && document.activeElement === document.body) find("#lot-name").focus();
+}
+
+function show(value) {
+  draft = value;
+  for (const place of document.querySelectorAll(".lot-name")) place.textContent = draft.name;
+  if (draft.state === "open") { stage("mark"); showMarks(); }
+  else if (draft.state === "calibrating") { stage("working"); showProgress(); }
+  else if (draft.result) { stage("result"); showResult(); }
+  else { id = null; history.replaceState(null, "", "/new"); stage("begin"); }
+}
+
+const marked = () => draft.images.filter((image) => image.good).map((image) => image.sha);
+
+function toggle(image) {
+  if (image.state === "refused") return;
+  const now = new Set(marked());
+  if (now.has(image.sha)) now.delete(image.sha);
+  else if (now.size >= MOST) return say(`${MOST} good parts are enough: unmark one first.`);
+  else now.add(image.sha);
+  for (const each of draft.images) each.good = now.has(each.sha);
+  draft.checks = null;
+  draft.checking = now.size >= FEWEST;
+  showMarks();
+  const chosen = [...now];
+  marking = marking.then(() => attempt(() => api("PUT", `/drafts/${id}/good`, { images: chosen }))).then(() => undefined);
+  marking.then(refresh);
+}
+
+function showMarks() {
+  const odd = new Set(draft.checks?.odd ?? []);
+  const focused = document.activeElement?.dataset?.sha;
+  find("#thumbs").replaceChildren(...draft.images.map((image, i) => make("li", {}, thumb(image, i, odd))));
+  if (focused) document.querySelector(`.thumb[data-sha="${focused}"]`)?.focus();
+  const count = marked().length;
+  find("#tally").textContent = count;
+  const checks = draft.checks?.checks ?? [];
+  showChecks(find("#checks"), checks);
+  if (draft.checking && !checks.length) find("#checks").append(make("li", {}, make("span", { class: "chip look" }, "…"), make("p", {}, "Checking the marked images.")));
+  if (draft.checks?.problem) find("#checks").append(make("li", {}, make("span", { class: "chip stop" }, "stop"), make("p", {}, draft.checks.problem)));
+  const ready = count >= FEWEST && count <= MOST;
+  find("#calibrate").disabled = !ready;
+  const failed = draft.job && ["failed", "cancelled", "interrupted"].includes(draft.job.state) ? draft.job.message : "";
+  find("#why").textContent = !ready ? `Mark ${FEWEST} to ${MOST} parts that somebody has looked at and found good.` : failed ? `Last time: ${failed}` : "";
+}
+
+function thumb(image, i, odd) {
+  const strange = odd.has(image.sha);
+  const picture = image.state === "ready"
+    ? make("img", { src: `/api/images/${image.sha}/thumb`, alt: "", loading: "lazy" })
+    : make("span", { class: "blank" }, image.state === "refused" ? image.problem : "Reading …");
+  return make("button", {
+    class: `thumb${strange ? " odd" : ""}`, "data-sha": image.sha, "aria-pressed": String(image.good),
+    disabled: image.state === "refused", onclick: () => toggle(image),
+    "aria-label": `${image.name}${image.good ? ", verified good" : ""}${strange ? ", odd one out" : ""}`,
+  }, picture, make("span", { class: "label" }, make("span", { class: "name", title: image.name }, strange ? "Odd one out" : image.name), i < 9 ? make("kbd", { "aria-hidden": "true" }, String(i + 1)) : null));
+}
+
+function showChecks(list, checks) {
+  list.replaceChildren(...checks.map((check) => make("li", {}, make("span", { class: `chip ${check.verdict}` }, check.verdict), make("p", {}, check.sentence))));
+}
+
+function showProgress() {
+  const bar = find("#progress");
+  if (draft.job?.total) { bar.max = draft.job.total; bar.value = draft.job.done; } else bar.removeAttribute("value");
+  find("#working-note").textContent = draft.job?.state === "queued" ? "Waiting for its turn: see the queue." : "The station goes on judging with the old reference meanwhile.";
+}
+
+function showResult() {
+  const decided = { accepted: "Accepted: this lot judges now.", kept: "The old reference was kept.", discarded: "Discarded." }[draft.state];
+  find("#decide").hidden = Boolean(decided);
+  find("#decided").hidden = !decided;
+  find("#decided").textContent = decided ?? "";
+  if (shownResult === `${draft.id}`) return;
+  shownResult = `${draft.id}`;
+  const result = draft.result;
+  const chip = find("#helps");
+  chip.textContent = result.helps ? "calibration helps" : "calibration does not help";
+  chip.className = `chip ${result.helps ? "ok" : "look"}`;
+  find("#sentence").textContent = result.sentence;
+  showChecks(find("#result-checks"), result.checks);
+  const { own_base: ownBase, lot_base: lotBase, own, lot } = result.scores;
+  const range = [...ownBase, ...lotBase, ...own, ...lot, result.threshold];
+  const before = histogram(find("#plot-before"), [{ values: ownBase, className: "bar-base" }, { values: lotBase, className: "bar-own" }], { label: "Scores of good parts before calibration", range });
+  before.move(result.base_threshold);
+  const after = histogram(find("#plot-after"), [{ values: own, className: "bar-base" }, { values: lot, className: "bar-own" }], { label: "Scores of good parts after calibration", range });
+  const slider = find("#threshold");
+  slider.min = after.from; slider.max = after.to; slider.step = (after.to - after.from) / 1000;
+  const move = () => {
+    const byHand = slider.dataset.touched === "yes";
+    const threshold = byHand ? Number(slider.value) : result.threshold;
+    after.move(threshold);
+    const good = [...own, ...lot];
+    const above = good.filter((score) => score > threshold).length;
+    find("#rate").textContent = `Expected false rejects: ${byHand ? `${percent(above / good.length)} (${above} of ${good.length} known good parts)` : `at most ${percent(result.false_reject)}`}`;
+    find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
+    find("#reset").hidden = !byHand;
+    for (const place of document.querySelectorAll("[data-after]")) {
+      const reject = Number(place.dataset.after) > threshold;
+      place.textContent = reject ? "reject" : "pass";
+      place.className = `chip ${reject ? "reject" : "pass"}`;
+    }
+  };
+  slider.dataset.touched = "no";
+  slider.value = result.threshold;
+  slider.oninput = () => { slider.dataset.touched = "yes"; move(); };
+  find("#reset").onclick = () => { slider.dataset.touched = "no"; slider.value = result.threshold; move(); };
+  showPairs();
+  move();
+}
+
+function showPairs() {
+  const shown = draft.images.filter((image) => image.comparison).sort((a, b) => a.good - b.good || b.comparison.lot - a.comparison.lot);
+  find("#compare").replaceChildren(...shown.map((image) => {
+    const { base, lot } = image.comparison;
+    const heat = (side, words, score) => make("div", {}, make("img", { src: `/api/drafts/${id}/heat/${side}/${image.sha}`, alt: `${words} heat map of ${image.name}`, loading: "lazy" }), make("span", { class: "cap number" }, `${words} ${number(score)}`));
+    const chip = make("span", { "data-after": lot });
+    return make("figure", {},
+      make("div", {}, make("img", { src: `/api/images/${image.sha}/thumb`, alt: image.name, loading: "lazy" }), make("span", { class: "cap" }, image.good ? "verified good" : "not marked")),
+      heat("before", "Before", base), heat("after", "After", lot),
+      make("figcaption", {}, make("strong", {}, image.name), chip));
+  }));
+}
+
+async function decide(decision, question) {
+  const operator = await signed(question, { button: { accept: "Accept", keep: "Keep the old one", discard: "Discard" }[decision] });
+  if (!operator) return;
+  const slider = find("#threshold");
+  const threshold = decision === "accept" && slider.dataset.touched === "yes" ? Number(slider.value) : null;
+  await attempt(async () => {
+    show(await api("POST", `/drafts/${id}/decision`, { decision, operator, threshold }));
+    await refresh();
+  });
+}

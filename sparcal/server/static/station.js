@@ -1,0 +1,206 @@
+// What every page shares: talking to the API, the state line, the queue, the operator's name, shortcuts, the theme.
+const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
+
+export class Refused extends Error {}
+
+export async function api(method, path, body, headers = {}) {
+  const options = { method, headers: { "X-Sparcal-CSRF": csrf, ...headers }, credentials: "same-origin" };
+  if (body instanceof Blob) options.body = body;
+  else if (body !== undefined) {
+    options.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+  }
+  let answer;
+  try {
+    answer = await fetch(`/api${path}`, options);
+  } catch {
+    throw new Refused("The station does not answer: check that it is running.");
+  }
+  if (answer.status === 401) location.assign("/login");
+  const value = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(value.error ?? `The station answered ${answer.status}.`);
+  return value;
+}
+
+// Elements are built, never parsed from text: nothing that a file is called can become markup.
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && !name.startsWith("aria")) element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const find = (selector) => document.querySelector(selector);
+export const number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
+export const percent = (value) => `${Number((100 * value).toPrecision(2))} %`;
+
+export function when(text) {
+  if (!text) return "";
+  const moment = new Date(text);
+  const today = new Date().toDateString() === moment.toDateString();
+  const time = moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  return today ? `today ${time}` : `${moment.toLocaleDateString()} ${time}`;
+}
+
+let toastTimer;
+export function say(sentence) {
+  find(".toast")?.remove();
+  document.body.append(make("div", { class: "toast", role: "status" }, sentence));
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => find(".toast")?.remove(), 6000);
+}
+
+export async function attempt(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    say(error.message);
+    return undefined;
+  }
+}
+
+// The operator's name: asked for each decision on a lot, and once per visit while judging.
+export function signed(question, { always = true, button = "Sign" } = {}) {
+  const known = sessionStorage.getItem("sparcal-operator") ?? "";
+  if (!always && known) return Promise.resolve(known);
+  const dialog = find("#sign");
+  const input = dialog.querySelector("input");
+  dialog.querySelector("h2").textContent = question;
+  dialog.querySelector("button.main").textContent = button;
+  input.value = known;
+  dialog.returnValue = "";
+  dialog.showModal();
+  input.select();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const name = input.value.trim();
+      if (dialog.returnValue !== "sign" || !name) return resolve(null);
+      sessionStorage.setItem("sparcal-operator", name);
+      resolve(name);
+    }, { once: true });
+  });
+}
+
+// Drop, pick or paste images; they go up two at a time.
+export function acceptImages(zone, send) {
+  const input = zone.querySelector('input[type="file"]');
+  zone.querySelector("button.pick").addEventListener("click", () => input.click());
+  input.addEventListener("change", () => { upload([...input.files], send); input.value = ""; });
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      zone.classList.toggle("over", kind === "dragover");
+      if (kind === "drop") upload([...event.dataTransfer.files], send);
+    });
+  }
+}
+
+async function upload(files, send) {
+  const waiting = [...files];
+  const problems = [];
+  const note = find("#sending");
+  const lane = async () => {
+    for (let file = waiting.shift(); file; file = waiting.shift()) {
+      note.textContent = `Sending ${files.length - waiting.length} of ${files.length}`;
+      try { await send(file); } catch (error) { problems.push(`${file.name}: ${error.message}`); }
+    }
+  };
+  await Promise.all([lane(), lane()]);
+  note.textContent = "";
+  if (problems.length) say(problems.length > 1 ? `${problems[0]} (and ${problems.length - 1} more)` : problems[0]);
+  refresh();
+}
+
+// The state line, and a heartbeat for pages: `listen(f)` calls f whenever something has changed.
+const listeners = [];
+let revision = -1;
+let timer;
+export function listen(listener) { listeners.push(listener); }
+export async function refresh() {
+  clearTimeout(timer);
+  let pause = 1000;
+  try {
+    const state = await api("GET", "/state");
+    showState(state);
+    if (state.revision !== revision) {
+      revision = state.revision;
+      for (const listener of listeners) await attempt(() => listener(state));
+      if (find("#queue").open) await showQueue();
+    }
+    pause = state.running || state.queued ? 500 : 2000;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    find("#live").textContent = error.message;
+    pause = 3000;
+  }
+  timer = setTimeout(refresh, document.hidden ? 5 * pause : pause);
+}
+
+function showState(state) {
+  const { active } = state;
+  const line = find(".state");
+  line.classList.toggle("own", !active.name);
+  line.querySelector("strong").textContent = active.name ? `Lot ${active.name} is active` : "No lot is active";
+  const by = active.operator ? ` · calibrated by ${active.operator}` : "";
+  line.querySelector("span").textContent = active.name
+    ? `since ${when(active.since)}${by} · ${active.k} good parts · threshold ${number(active.threshold)}`
+    : "The station judges with its own, uncalibrated reference.";
+  const job = state.current;
+  const button = find("#queue-button");
+  button.textContent = job ? `${job.title}${job.total ? ` ${job.done} / ${job.total}` : ""}${state.queued ? ` · ${state.queued} waiting` : ""}` : state.queued ? `${state.queued} waiting` : "Idle";
+  find("#live").textContent = "";
+}
+
+async function showQueue() {
+  const { jobs } = await api("GET", "/jobs");
+  const act = (job, what) => attempt(async () => { await api("POST", `/jobs/${job.id}/${what}`); await refresh(); await showQueue(); });
+  find("#queue ul").replaceChildren(...(jobs.length ? jobs : [null]).map((job) => job === null
+    ? make("li", { class: "soft" }, "Nothing was asked for yet.")
+    : make("li", { class: "row apart" },
+      make("div", {}, make("strong", {}, job.title), " ", make("span", { class: "soft small" }, `${when(job.created)}${job.total ? ` · ${job.done} of ${job.total}` : ""}`),
+        job.message ? make("p", { class: "small" }, job.message) : null),
+      make("div", { class: "row" }, make("span", { class: `chip ${job.state}` }, job.state),
+        job.state === "queued" || job.state === "running" ? make("button", { onclick: () => act(job, "cancel") }, "Cancel") : null,
+        ["failed", "cancelled", "interrupted"].includes(job.state) ? make("button", { onclick: () => act(job, "retry") }, "Try again") : null))));
+}
+
+// Shortcuts: one table per page, shown on "?"; none acts while somebody types.
+const shortcuts = new Map();
+export function shortcut(key, meaning, action) { shortcuts.set(key, { meaning, action }); }
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.closest("input:not([type=range]):not([type=file]), select, textarea")) return;
+  const found = shortcuts.get(event.key) ?? shortcuts.get(event.key.toLowerCase());
+  if (!found) return;
+  event.preventDefault();
+  found.action(event);
+});
+shortcut("?", "this list", () => {
+  find("#help tbody").replaceChildren(...[...shortcuts].map(([key, { meaning }]) =>
+    make("tr", {}, make("td", {}, make("kbd", {}, key === " " ? "Space" : key)), make("td", {}, meaning))));
+  find("#help").showModal();
+});
+shortcut("g", "go to Judge", () => location.assign("/judge"));
+shortcut("n", "go to New lot", () => location.assign("/new"));
+shortcut("l", "go to Lots", () => location.assign("/lots"));
+shortcut("q", "the queue", () => find("#queue-button").click());
+shortcut("t", "light or dark", () => find("#theme").click());
+
+find("#theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("sparcal-theme", root.dataset.theme);
+});
+find("#help-button").addEventListener("click", () => shortcuts.get("?").action());
+find("#queue-button").addEventListener("click", async () => { await attempt(showQueue); find("#queue").showModal(); });
+for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
+window.addEventListener("unhandledrejection", (event) => say(`The page made a mistake (${event.reason?.message ?? "unknown"}): reload it.`));
+queueMicrotask(refresh);
