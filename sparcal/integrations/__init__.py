@@ -1,0 +1,1 @@
+"""Bridges to other libraries. Nothing else in sparcal imports this package."""

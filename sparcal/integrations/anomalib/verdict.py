@@ -1,0 +1,95 @@
+"""A calibrated model's thresholds and normalisation, from good parts alone.
+
+anomalib sets its threshold where the F1 score on validation images peaks. Without defective images there is no such
+peak, and the threshold becomes the largest validation score. Here both thresholds are sparcal's: a good part is
+rejected, or has any pixel marked, with at most the probability asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from anomalib.post_processing import PostProcessor
+from torch import Tensor
+
+from sparcal.thresholds import Threshold, find_threshold
+
+Scores = tuple[Tensor, Tensor]  # image scores and largest pixel scores, (n,) each
+
+BUFFERS = ("_image_threshold", "_pixel_threshold", "image_min", "image_max", "pixel_min", "pixel_max")
+HOOKS = ("on_validation_batch_end", "on_validation_epoch_end")
+NONE: Scores = (torch.empty(0), torch.empty(0))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Thresholds on a model's raw scores.
+
+    Args:
+        image: on `pred_score`.
+        pixel: on the largest value of `anomaly_map`: a good part above it has at least one pixel marked.
+        image_floor: the score that normalisation shows as 0: that of a perfect match, or the lowest good score of a
+            model with negative scores.
+        pixel_floor: the same for pixels.
+    """
+
+    image: Threshold
+    pixel: Threshold
+    image_floor: float
+    pixel_floor: float
+
+
+def judge(own: Scores, lot: Scores, false_reject: float) -> Verdict:
+    """Thresholds from good parts: training images scored out of fold, and the lot's, which the model has not seen."""
+    pairs = list(zip(own, lot, strict=True))
+    image, pixel = (
+        find_threshold(mine.double().numpy(), theirs.double().numpy(), false_reject) for mine, theirs in pairs
+    )
+    low, pixel_low = (min(0.0, float(torch.cat(pair).min())) for pair in pairs)
+    return Verdict(image, pixel, low, pixel_low)
+
+
+def set_verdict(model: Any, verdict: Verdict) -> None:
+    """Put the thresholds into the model's post-processor, and keep later validation runs from replacing them.
+
+    anomalib's normalised score is (score - threshold) / (max - min) + 0.5, cut to [0, 1]. With min at the floor and the
+    threshold half way to max it runs evenly from 0 at the floor: for distances, whose floor is 0, it is
+    score / (2 threshold).
+    """
+    processor = model.post_processor
+    if not isinstance(processor, PostProcessor):  # none, or one that finds a threshold per image
+        return
+    image, low = verdict.image.value, verdict.image_floor
+    pixel, pixel_low = verdict.pixel.value, verdict.pixel_floor
+    values = (image, pixel, low, 2 * image - low, pixel_low, 2 * pixel - pixel_low)
+    for name, value in zip(BUFFERS, values, strict=True):
+        setattr(processor, name, torch.full_like(getattr(processor, name), value))
+    hold(processor)
+
+
+def hold(processor: Any) -> None:
+    """Make validation leave the thresholds alone."""
+    for name in HOOKS:
+        setattr(processor, name, leave_alone)
+
+
+def leave_alone(*_args: Any, **_keywords: Any) -> None:
+    """Stands before the validation hooks of a calibrated model's post-processor."""
+
+
+def verdict_state(model: Any) -> dict[str, Tensor]:
+    """The post-processor's buffers, to be given back by `restore_verdict`."""
+    processor = model.post_processor
+    return {name: getattr(processor, name) for name in BUFFERS} if isinstance(processor, PostProcessor) else {}
+
+
+def restore_verdict(model: Any, state: dict[str, Tensor]) -> None:
+    """Undo `set_verdict`."""
+    processor = model.post_processor
+    for name, value in state.items():
+        setattr(processor, name, value.to(getattr(processor, name).device))
+    for name in HOOKS:
+        if processor is not None and name in vars(processor):
+            delattr(processor, name)
