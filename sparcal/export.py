@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Format = Literal["onnx", "openvino"]
 
-LABELS = ("normal", "anomalous")
+LABELS = ("pass", "fail")
 MODEL_FILES: dict[Format, str] = {"onnx": "model.onnx", "openvino": "model.xml"}
 TOLERANCE = 1e-3  # of the largest value: what an exported model may differ from the library
 OPSET = 20
@@ -121,7 +121,7 @@ def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
     proto.opset_import.extend(kept)
     for name, array in state.arrays.items():
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    for key, value in (("lot", state.lot), ("signature", state.signature)):
+    for key, value in (("lot", state.facts.name), ("signature", state.signature)):
         proto.metadata_props.add(key=f"sparcal.{key}", value=value)
     large = proto.ByteSize() > LARGEST_FILE
     onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}.data", size_threshold=1024)
@@ -195,7 +195,7 @@ def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format)
     return {
         "model": MODEL_FILES[format],
         "labels": list(LABELS),
-        "lot": model.lot,
+        "lot": asdict(model.facts),
         "threshold": state.threshold,
         "encoder": model.encoder.id,
         "detector": type(model.detector).__name__,
@@ -220,7 +220,7 @@ def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format)
 def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
     from sparcal.graph import lot_state
 
-    return LotState(model.lot, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
+    return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
 
 
 def _noise(graph: LotGraph) -> Tensor:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from sparcal.axes import input_axes
-from sparcal.corrections.ablations import Identity
+from sparcal.corrections import Identity, NormalsInReference
 from sparcal.errors import DataError, ShapeError
 from sparcal.maps import input_map
 from sparcal.rules import Shapes, State, remove, rule_of, state_of
 from sparcal.sparc import SPARC
-from sparcal.statefile import check_shapes
+from sparcal.statefile import LotFacts, check_shapes
 from sparcal.types import Correction, Detector, Encoder, Features, Scores, require_fitted
 
 OUTPUTS = ("score", "anomalous", "map", "cells")
@@ -34,7 +34,7 @@ class LotModel:
         correction: SPARC fitted on the lot's calibration images, or Identity.
         detector: fitted on the corrected reference.
         threshold: an image with a larger score is anomalous.
-        lot: its name.
+        facts: the lot's name, and what the runner must know beside the graph.
         size: (H, W) of the input, where the encoder's preprocessing leaves it open.
     """
 
@@ -42,7 +42,7 @@ class LotModel:
     correction: Correction
     detector: Detector
     threshold: float
-    lot: str
+    facts: LotFacts
     size: tuple[int, int] | None = None
 
     def score(self, pixels: Tensor) -> tuple[Scores, Tensor]:
@@ -109,12 +109,12 @@ def lot_state(graph: LotGraph, model: LotModel) -> State:
     """What a lot decided, by the names under which `graph` takes it: float32, and int64 for indices."""
     if rule_of(model.detector) != graph.rule or model.detector.map_rule != graph.map_rule:
         raise DataError(
-            f"The lot {model.lot!r} must be of the station that the graph was exported from, got another detector, "
+            f"The lot {model.facts.name!r} must be of the station that the graph was exported from, got another detector, "
             f"{model.detector}: export its graph as well."
         )
     if not math.isfinite(model.threshold):
         raise DataError(
-            f"The lot {model.lot!r} can be exported with a finite threshold, got {model.threshold}: set one."
+            f"The lot {model.facts.name!r} can be exported with a finite threshold, got {model.threshold}: set one."
         )
     mean, basis = _correction_state(model.correction, graph.grid)
     state = {
@@ -123,18 +123,22 @@ def lot_state(graph: LotGraph, model: LotModel) -> State:
         "threshold": torch.tensor(model.threshold, dtype=torch.float32),
         **state_of(model.detector),
     }
-    check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.lot)
+    check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.facts.name)
     return {name: state[name].cpu().contiguous() for name in graph.shapes}
 
 
 def _correction_state(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
     """SPARC's mean (h, w, d) and basis (h, w, s, d); zeros where nothing is done to the test side."""
     h, w, d = grid
-    if isinstance(correction, Identity) or (isinstance(correction, SPARC) and correction.on == "reference"):
+    if isinstance(correction, NormalsInReference):
+        require_fitted(correction, "normals_")
+        correction = correction.sparc_ or Identity()
+    if isinstance(correction, Identity) or correction.on == "reference":
         return torch.zeros(h, w, d), torch.zeros(h, w, 1, d)
     if not isinstance(correction, SPARC):
         raise DataError(
-            f"SPARC and Identity can be exported, got {type(correction).__name__}: calibrate the lot with SPARC."
+            "SPARC, normals in the reference, and no correction can be exported, got "
+            f"{type(correction).__name__}: calibrate the lot with SPARC."
         )
     require_fitted(correction, "basis_")
     assert correction.mean_ is not None

@@ -23,9 +23,10 @@ from PIL import Image
 from sparcal.axes import MapRule, draw_native, value_below
 from sparcal.decode import ImageSource, open_image
 from sparcal.errors import ArtifactError, DataError, MissingExtraError, SparcalError
+from sparcal.kinds import kind_of, other_kind
 from sparcal.preprocess import Geometry, Preprocess
 from sparcal.records import read_record
-from sparcal.statefile import Arrays, LotState, check_fits, read_state
+from sparcal.statefile import Arrays, LotFacts, LotState, check_fits, read_state
 
 KIND = "export"
 METADATA = "metadata.json"
@@ -45,7 +46,6 @@ class Verdict:
     score: float
     threshold: float
     verdict: str
-    lot: str
     cells: NDArray[np.float32]
     geometry: Geometry
 
@@ -56,7 +56,8 @@ class ExportedModel:
 
     Args:
         run: pixels (n, 3, H, W) to the graph's outputs by name.
-        lot: the lot whose state judges.
+        labels: the verdicts, up to the threshold and above it.
+        lot: whose state judges.
     """
 
     run: Run
@@ -64,12 +65,17 @@ class ExportedModel:
     size: tuple[int, int]
     map_rule: MapRule
     labels: tuple[str, str]
-    lot: str
+    lot: LotFacts
     threshold: float
 
-    def judge(self, image: ImageSource) -> Verdict:
+    def judge(self, source: ImageSource) -> Verdict:
         """Score and verdict of one image."""
-        pixels, geometry = self.preprocess.array(open_image(image))
+        image = open_image(source)
+        name = source if isinstance(source, Path | str) else "The image"
+        reason = other_kind(name, kind_of(image), self.lot.kinds)
+        if reason is not None:
+            raise DataError(reason)
+        pixels, geometry = self.preprocess.array(image)
         if geometry.input != self.size:
             raise DataError(
                 f"This model takes an input of {self.size[0]} x {self.size[1]}, got an image of {geometry.native[0]} x "
@@ -78,11 +84,12 @@ class ExportedModel:
             )
         out = self.run(pixels[None])
         verdict = self.labels[int(out["anomalous"][0])]
-        return Verdict(float(out["score"][0]), self.threshold, verdict, self.lot, out["cells"][0], geometry)
+        return Verdict(float(out["score"][0]), self.threshold, verdict, out["cells"][0], geometry)
 
     def draw(self, verdict: Verdict) -> NDArray[np.float32]:
-        """The map of a judged image in its native pixels, (H, W); pixels that the model never saw are lowest."""
-        return draw_native(verdict.cells, self.map_rule, verdict.geometry, outside=value_below(verdict.cells))
+        """The map of a judged image in its native pixels, (H, W)."""
+        outside = value_below(verdict.cells) if self.lot.outside is None else self.lot.outside
+        return draw_native(verdict.cells, self.map_rule, verdict.geometry, outside=outside)
 
 
 def load_exported(path: str | Path, *, state: str | Path | None = None) -> ExportedModel:
@@ -99,7 +106,8 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
     _check_files(source, metadata)
     try:
         shapes = {name: tuple(shape) for name, shape in metadata["state"].items()}
-        signature, lot, threshold = metadata["signature"], metadata["lot"], float(metadata["threshold"])
+        signature, threshold = str(metadata["signature"]), float(metadata["threshold"])
+        lot = LotFacts.from_json(metadata["lot"])
         preprocess, map_rule = _preprocess(metadata["preprocess"]), MapRule(**metadata["map_rule"])
         normal, anomalous = metadata["labels"]
         height, width = metadata["input_size"]
@@ -108,7 +116,7 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
     replacement = None if state is None else read_state(state)
     if replacement is not None:
         check_fits(replacement, signature, shapes)
-        lot, threshold = replacement.lot, replacement.threshold
+        lot, threshold = replacement.facts, replacement.threshold
     return ExportedModel(
         run=open_graph(source, replacement),
         preprocess=preprocess,
@@ -245,9 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in given.images:
             verdict = model.judge(path)
             if given.map is not None:
-                save_map(model.draw(verdict), given.map, threshold=verdict.threshold)
+                limit = model.lot.pixel_threshold
+                save_map(model.draw(verdict), given.map, threshold=verdict.threshold if limit is None else limit)
             row = {"score": verdict.score, "threshold": verdict.threshold, "verdict": verdict.verdict}
-            print(json.dumps({"path": str(path), **row, "lot": verdict.lot, "map": given.map and str(given.map)}))
+            print(json.dumps({"path": str(path), **row, "lot": model.lot.name, "map": given.map and str(given.map)}))
     except (SparcalError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

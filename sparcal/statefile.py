@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import ArtifactError, DataError, MissingExtraError, ShapeError
+from sparcal.kinds import Kind
 
 FORMAT = 1
 HEADER = "sparcal-lot-state"
@@ -24,11 +25,33 @@ HEADER = "sparcal-lot-state"
 Arrays = dict[str, NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class LotFacts:
+    """What is known about a lot beside its graph.
+
+    Args:
+        pixel_threshold: a map is anomalous where it is higher.
+        outside: what a map says where the encoder never looked; None for a value below all others of the image.
+        kinds: (H, W, grey) of the images it was calibrated on; see `sparcal.kinds`.
+    """
+
+    name: str
+    pixel_threshold: float | None = None
+    outside: float | None = None
+    kinds: tuple[Kind, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> LotFacts:
+        """The facts as `asdict` gave them, back from JSON."""
+        kinds = tuple((int(h), int(w), bool(grey)) for h, w, grey in data["kinds"])
+        return cls(str(data["name"]), data["pixel_threshold"], data["outside"], kinds)
+
+
 @dataclass(frozen=True, eq=False)
 class LotState:
     """What one lot decided, for the graphs of one signature."""
 
-    lot: str
+    facts: LotFacts
     signature: str
     arrays: Arrays
 
@@ -38,8 +61,8 @@ class LotState:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of names, types, shapes and values."""
-        digest = sha256(json.dumps([self.lot, self.signature]).encode())
+        """SHA-256 of facts, names, types, shapes and values."""
+        digest = sha256(json.dumps([asdict(self.facts), self.signature], sort_keys=True).encode())
         for name, array in sorted(self.arrays.items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -52,7 +75,7 @@ def write_state(state: LotState, path: str | Path) -> Path:
 
     from sparcal.artifacts import atomic_path
 
-    header = {"format": FORMAT, "lot": state.lot, "signature": state.signature, "digest": state.digest}
+    header = {"format": FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)
     with atomic_path(target) as temporary:
         save_file(state.arrays, temporary, metadata={HEADER: json.dumps(header)})
@@ -79,7 +102,7 @@ def read_state(path: str | Path) -> LotState:
     try:
         header = json.loads(metadata[HEADER])
         version, digest = header["format"], header["digest"]
-        state = LotState(header["lot"], header["signature"], arrays)
+        state = LotState(LotFacts.from_json(header["lot"]), header["signature"], arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{source} is no state of a lot: write one with sparcal export --format state.") from error
     if version != FORMAT:
@@ -97,10 +120,10 @@ def check_fits(state: LotState, signature: str, shapes: Mapping[str, tuple[int |
     """Raise DataError unless a graph of that signature takes this state."""
     if state.signature != signature:
         raise DataError(
-            f"The state of lot {state.lot!r} must be of the station that the graph was exported from, got one for "
+            f"The state of lot {state.facts.name!r} must be of the station that the graph was exported from, got one for "
             "another encoder, input size or detector: export the graph of its own station."
         )
-    check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.lot)
+    check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.facts.name)
 
 
 def check_shapes(found: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], lot: str) -> None:

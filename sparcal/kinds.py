@@ -1,0 +1,38 @@
+"""Size and colour of images: what tells a part of the calibrated camera from a picture of something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+Kind = tuple[int, int, bool]  # H, W, grey
+
+MANY_KINDS = 4  # parts cut to many sizes have no size of their own
+
+
+def kind_of(image: Image.Image) -> Kind:
+    """Size and colour of an RGB image; grey where its three channels are equal."""
+    sample = np.asarray(image)[::4, ::4]  # a sixteenth of the pixels shows colour as well as all of them
+    return image.height, image.width, bool((sample == sample[..., :1]).all())
+
+
+def other_kind(name: object, kind: Kind, kinds: Sequence[Kind]) -> str | None:
+    """One sentence if an image is of another size or colour than those it would be compared with.
+
+    Args:
+        kinds: of the images it is compared with; where these have many sizes, none is refused.
+    """
+    if kind in kinds or not 0 < len(kinds) <= MANY_KINDS:
+        return None
+    expected = " or ".join(in_words(one) for one in kinds)
+    return (
+        f"{name} must have {expected} like the images of the calibration, got {in_words(kind)}: "
+        "check that it is from the same camera."
+    )
+
+
+def in_words(kind: Kind) -> str:
+    """A kind for people."""
+    return f"{kind[0]} x {kind[1]} {'grey' if kind[2] else 'colour'} pixels"

@@ -1,0 +1,246 @@
+"""Exported graphs: equal to torch in both formats, one file set per export, lots replaced without exporting again."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from lot_models import calibrated, photographs, pixels
+from tiny_clip import tiny_encoder
+
+from sparcal import export, load_encoder, runner
+from sparcal.errors import ArtifactError, DataError, MissingExtraError
+from sparcal.export import export_model, export_state
+from sparcal.runner import load_exported, open_graph
+from sparcal.statefile import LotFacts, read_state
+
+FORMATS = ("onnx", "openvino")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def traced_once(tmp_path_factory):
+    """Tracing takes seconds and gives the same for every lot of a station, so each signature is traced once."""
+    plain, made = export._trace, {}
+
+    def trace(graph, path):
+        if graph.signature not in made:
+            folder = tmp_path_factory.mktemp("traced")
+            plain(graph, folder / path.name)
+            made[graph.signature] = folder
+        shutil.copytree(made[graph.signature], path.parent, dirs_exist_ok=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "_trace", trace)
+        yield plain
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Exports, each made once for all tests."""
+    made = {}
+
+    def get(name, format):
+        if (name, format) not in made:
+            model = calibrated(name)
+            folder = tmp_path_factory.mktemp(f"{name}-{format}")
+            made[name, format] = model, export_model(model, folder, format=format)
+        return made[name, format]
+
+    return get
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["patchcore", "padim", "subspacead", "anomalydino"])
+def test_exported_equals_torch_on_32_images_one_by_one_and_by_five(exported, name, format):
+    model, path = exported(name, format)
+    probe = torch.cat([pixels(16, seed=11), pixels(16, seed=12, defects=True)])
+    scores, maps = model.score(probe)
+    run = open_graph(path)
+    for batch in (1, 5):
+        parts = [run(part.numpy()) for part in probe.split(batch)]
+        out = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        np.testing.assert_allclose(out["score"], scores.image, rtol=1e-3)
+        np.testing.assert_allclose(out["map"], maps, rtol=1e-3)
+        np.testing.assert_allclose(out["cells"], scores.cell, rtol=1e-3, atol=1e-3 * float(scores.cell.max()))
+        assert out["anomalous"].astype(bool).tolist() == (scores.image > model.threshold).tolist()
+    assert 0 < int((scores.image > model.threshold).sum()) < 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["patchcore-anomalib", "padim-few-channels"])
+def test_other_settings_export_too(exported, name):
+    model, path = exported(name, "onnx")
+    probe = pixels(4, seed=11, defects=True)
+    np.testing.assert_allclose(open_graph(path)(probe.numpy())["score"], model.score(probe)[0].image, rtol=1e-3)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["patchcore", "padim"])
+def test_a_state_file_replaces_the_lot(exported, tmp_path, name, format):
+    first, path = exported(name, format)
+    second = calibrated(name, lot="L2 ü", reference=7, k=3, seed=9)
+    state = export_state(second, tmp_path / "L2.safetensors")
+    image = photographs(1, seed=20, defects=True)[0]
+    (array, _), before = first.encoder.preprocess(image_of(image)), load_exported(path).judge(image)
+    after = load_exported(path, state=state).judge(image)
+    for verdict, model in ((before, first), (after, second)):
+        score = float(model.score(array[None])[0].image)
+        assert verdict.score == pytest.approx(score, rel=1e-3)
+        assert verdict.threshold == pytest.approx(model.threshold, rel=1e-6)
+        assert verdict.verdict == ("fail" if score > model.threshold else "pass")
+    assert before.score != pytest.approx(after.score, rel=2e-3)
+    assert load_exported(path).judge(image).score == before.score
+    assert state.stat().st_size < path.parent.joinpath("metadata.json").stat().st_size + 4e6
+
+
+def image_of(array):
+    from PIL import Image
+
+    return Image.fromarray(array)
+
+
+def test_a_state_file_of_another_station_is_refused(exported, tmp_path):
+    _, path = exported("patchcore", "onnx")
+    state = export_state(calibrated("anomalydino", lot="other"), tmp_path / "x.safetensors")
+    with pytest.raises(DataError, match="The state of lot 'other' must be of the station"):
+        load_exported(path, state=state)
+
+
+def test_metadata_says_what_the_model_is(exported):
+    model, path = exported("patchcore", "onnx")
+    said = json.loads((path.parent / "metadata.json").read_text())
+    assert said["lot"]["name"] == "L1"
+    assert said["labels"] == ["pass", "fail"]
+    assert said["threshold"] == pytest.approx(model.threshold, rel=1e-6)
+    assert said["encoder"] == model.encoder.id
+    assert said["inputs"] == {"pixels": ["n", 3, 64, 64]}
+    assert said["outputs"] == {"score": ["n"], "anomalous": ["n"], "map": ["n", 64, 64], "cells": ["n", 8, 8]}
+    assert said["files"] == {"model.onnx": runner.file_sha256(path)}
+    assert said["state"]["bank"] == ["m", 240]
+    assert {"sparcal", "torch", "onnx", "onnxruntime"} <= set(said["versions"])
+    assert max(said["difference_from_torch"].values()) < 1e-4
+    assert sorted(file.name for file in path.parent.iterdir()) == ["metadata.json", "model.onnx"]
+
+
+def test_the_same_lot_gives_the_same_bytes(exported, traced_once, tmp_path, monkeypatch):
+    model, path = exported("patchcore", "onnx")
+    monkeypatch.setattr(export, "_trace", traced_once)
+    again = export_model(model, tmp_path)
+    assert again.read_bytes() == path.read_bytes()
+    assert (tmp_path / "metadata.json").read_bytes() == (path.parent / "metadata.json").read_bytes()
+    one, two = (export_state(model, tmp_path / name) for name in ("1.safetensors", "2.safetensors"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_graph_over_2_gb_keeps_its_weights_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "LARGEST_FILE", 10_000)
+    model = calibrated("patchcore")
+    path = export_model(model, tmp_path)
+    assert path.stat().st_size < (tmp_path / "model.onnx.data").stat().st_size
+    assert set(json.loads((tmp_path / "metadata.json").read_text())["files"]) == {"model.onnx", "model.onnx.data"}
+    image = photographs(1, seed=20)[0]
+    state = export_state(calibrated("patchcore", lot="L2", reference=6, k=2, seed=9), tmp_path / "L2.safetensors")
+    assert load_exported(path).lot.name == "L1"
+    assert load_exported(path, state=state).judge(image).verdict in ("pass", "fail")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_vision_transformer_off_its_own_size_agrees(tmp_path, format):
+    """OpenVINO resizes position tables in its own way, so they must have been resized before."""
+    encoder = load_encoder("timm:test_vit.r160_in1k?resize=square&size=96", weights="random:0")
+    path = export_model(calibrated("anomalydino", encoder), tmp_path, format=format)
+    assert max(json.loads((path.parent / "metadata.json").read_text())["difference_from_torch"].values()) < 1e-4
+
+
+@pytest.mark.slow
+def test_an_open_clip_encoder_exports(tmp_path):
+    encoder = tiny_encoder("resize=square&size=96&layers=2&aggregate=levels&tokens=raw")
+    path = export_model(calibrated("subspacead", encoder), tmp_path)
+    assert max(json.loads((path.parent / "metadata.json").read_text())["difference_from_torch"].values()) < 1e-4
+
+
+def test_a_graph_that_disagrees_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "TOLERANCE", 0.0)
+    with pytest.raises(ArtifactError, match="must agree with the library to 0 of its largest value, got .*e-"):
+        export_model(calibrated("patchcore"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_there_stays_when_an_export_fails(tmp_path, monkeypatch):
+    (tmp_path / "metadata.json").write_text("old")
+    monkeypatch.setattr(export, "_fold", fail)
+    with pytest.raises(RuntimeError, match="disk full"):
+        export_model(calibrated("patchcore"), tmp_path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("metadata.json", "old")]
+
+
+def fail(*_):
+    raise RuntimeError("disk full")
+
+
+def test_an_encoder_that_cannot_be_traced_is_refused(tmp_path):
+    class Stubborn:
+        id, cell_pixels = "stubborn", 8
+
+        def __init__(self, inner):
+            self.inner, self.preprocess = inner, inner.preprocess
+
+        def __call__(self, batch):
+            return self.inner(batch * (1.0 if float(batch.sum()) >= 0 else 2.0))
+
+    model = calibrated("patchcore")
+    stubborn = Stubborn(model.encoder)
+    stubborn.network = model.encoder.model
+    with pytest.raises(DataError, match="The encoder stubborn cannot be exported: "):
+        export_model(calibrated("patchcore", stubborn), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_model_needs_a_folder_of_its_own(exported, tmp_path):
+    model, path = exported("patchcore", "onnx")
+    with pytest.raises(DataError, match="a folder of its own, got .* with model.onnx in it"):
+        export_model(model, path.parent, format="openvino")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="An export needs a folder, got the file"):
+        export_model(model, tmp_path / "file")
+
+
+def test_other_formats_are_refused(tmp_path):
+    with pytest.raises(DataError, match="exported as onnx or openvino, got 'tensorrt'"):
+        export_model(calibrated("patchcore"), tmp_path, format="tensorrt")
+
+
+@pytest.mark.parametrize(("package", "format"), [("onnx", "onnx"), ("onnxscript", "onnx"), ("openvino", "openvino")])
+def test_a_missing_extra_names_its_install_line(traced_once, tmp_path, monkeypatch, package, format):
+    without(monkeypatch, package)
+    monkeypatch.setattr(export, "_trace", traced_once)
+    if format == "openvino":
+        monkeypatch.setattr(export, "write_onnx", lambda *_: None)
+    with pytest.raises(MissingExtraError, match=rf"needs {package}, .* pip install 'sparcal\[export\]'"):
+        export_model(calibrated("patchcore"), tmp_path / "out", format=format)
+
+
+def without(monkeypatch, package):
+    plain = builtins.__import__
+
+    def imports(name, *rest):
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return plain(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", imports)
+
+
+def test_the_state_holds_what_the_lot_decided(tmp_path):
+    model = calibrated("padim")
+    state = read_state(export_state(model, tmp_path / "L1.safetensors"))
+    assert state.facts == LotFacts("L1")
+    assert state.threshold == pytest.approx(model.threshold, rel=1e-6)
+    np.testing.assert_array_equal(state.arrays["sparc_mean"], model.correction.mean_[0])
+    np.testing.assert_array_equal(state.arrays["sparc_basis"], model.correction.basis_[0])
+    np.testing.assert_array_equal(state.arrays["channels"], model.detector.channels_)
+    assert state.arrays["gaussian_whitener"].shape == (8, 8, 9, 240)
