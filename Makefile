@@ -8,15 +8,17 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo test test-all lint format lock clean
+.PHONY: help demo test test-all test-anomalib browser lint format lock lock-anomalib clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
 	@echo "make test      all fast tests"
 	@echo "make test-all  all tests, the slow ones too"
+	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
+	@echo "make lock-anomalib  the same for the environment with anomalib"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,11 +29,35 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/sparcal demo --out demo
 
-test: $(READY)
+test: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile
 
-test-all: $(READY)
+test-all: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile -m ''
+
+# The page is tested in a real browser; SPARCAL_NO_BROWSER=1 leaves those tests out.
+BROWSERS := chromium chromium-browser google-chrome
+browser:
+	@if [ -n "$$SPARCAL_NO_BROWSER" ]; then exit 0; fi; \
+	for name in $(BROWSERS); do if command -v $$name > /dev/null; then exit 0; fi; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; \
+	else \
+		echo "The web tests need one of: $(BROWSERS). Install it (apt-get install chromium), or set SPARCAL_NO_BROWSER=1." >&2; exit 1; \
+	fi
+
+# anomalib's pins (open_clip below 2.26.1) do not fit the main environment, so its tests have their own.
+ANOMALIB := .venv-anomalib
+ANOMALIB_NEEDS := --editable '.[anomalib]' 'anomalib[clip]' torchvision onnx onnxscript openvino pytest
+
+$(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
+	$(PYTHON) -m venv $(ANOMALIB)
+	$(ANOMALIB)/bin/python -m pip install --quiet --disable-pip-version-check pip==26.3
+	$(ANOMALIB)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-anomalib.txt $(ANOMALIB_NEEDS)
+	@touch $@
+
+test-anomalib: $(ANOMALIB)/.ready
+	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/anomalib
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -51,5 +77,14 @@ lock:
 	 $(BIN)/python -m pip list --format=freeze | grep -v -E '^(pip|setuptools|sparcal)=' | sort -f) > constraints.txt
 	@touch $(READY)
 
+lock-anomalib:
+	rm -rf $(ANOMALIB)
+	$(PYTHON) -m venv $(ANOMALIB)
+	$(ANOMALIB)/bin/python -m pip install --quiet pip==26.3
+	$(ANOMALIB)/bin/python -m pip install $(ANOMALIB_NEEDS)
+	(echo "# Every version of the environment with anomalib, pinned together; make lock-anomalib rewrites it."; \
+	 $(ANOMALIB)/bin/python -m pip list --format=freeze | grep -v -E '^(pip|setuptools|sparcal)=' | sort -f) > constraints-anomalib.txt
+	@touch $(ANOMALIB)/.ready
+
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ANOMALIB) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -152,7 +152,7 @@ def test_marks_outside_2_to_8_or_of_strangers_are_refused(database):
 def test_decisions_are_kept_whatever_somebody_tries(database):
     with database.write() as connection:
         add_image(connection)
-        scores.add(connection, SHA, "L1", {"score": 3.0, "threshold": 2.0, "verdict": "reject"})
+        scores.add(connection, SHA, "L1", {"score": 3.0, "threshold": 2.0, "verdict": "fail"})
         scores.judge(connection, 1, "overrule", "A. Roth")
         scores.judge(connection, 1, "confirm", "B. Kern")
     for statement in ("UPDATE decisions SET operator = 'x'", "DELETE FROM decisions"):
@@ -160,7 +160,7 @@ def test_decisions_are_kept_whatever_somebody_tries(database):
             connection.execute(statement)
     with database.read() as connection:
         row = scores.get(connection, 1)
-        assert (row["decision"], row["operator"], scores.final_verdict(row)) == ("confirm", "B. Kern", "reject")
+        assert (row["decision"], row["operator"], scores.final_verdict(row)) == ("confirm", "B. Kern", "fail")
         assert connection.execute("SELECT count(*) FROM decisions").fetchone()[0] == 2
 
 
@@ -168,10 +168,10 @@ def test_the_csv_disarms_formulas(database):
     with database.write() as connection:
         add_image(connection)
         connection.execute("UPDATE images SET name = '=cmd()'")
-        scores.add(connection, SHA, "-L1", {"score": 3.0, "threshold": 2.0, "verdict": "reject"})
+        scores.add(connection, SHA, "-L1", {"score": 3.0, "threshold": 2.0, "verdict": "fail"})
         scores.judge(connection, 1, "overrule", "@sum")
         lines = scores.as_csv(scores.worst_first(connection, "-L1")).splitlines()
-    assert lines[1].startswith(f"'=cmd(),{SHA},'-L1,3,2,reject,overrule,'@sum,")
+    assert lines[1].startswith(f"'=cmd(),{SHA},'-L1,3,2,fail,overrule,'@sum,")
     assert lines[1].endswith(",pass,")
 
 
@@ -205,7 +205,7 @@ def write_for_ever(path, answered):
 def test_a_killed_process_loses_no_decision_that_it_answered(database):
     with database.write() as connection:
         add_image(connection)
-        scores.add(connection, SHA, "L1", {"score": 3.0, "threshold": 2.0, "verdict": "reject"})
+        scores.add(connection, SHA, "L1", {"score": 3.0, "threshold": 2.0, "verdict": "fail"})
     context = multiprocessing.get_context("spawn")
     for _ in range(3):
         answered = context.Value("q", 0)

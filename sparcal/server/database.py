@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,13 @@ INSERT INTO revision VALUES (1);
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
-@dataclass(frozen=True)
 class Database:
-    """The file; every use opens its own connection, so that threads and processes need no agreement."""
+    """The file, with a few open connections; each use has one to itself, so that threads need no agreement."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._idle: list[sqlite3.Connection] = []
+        weakref.finalize(self, _close_all, self._idle)
 
     @classmethod
     def at(cls, folder: Path) -> Database:
@@ -83,23 +85,29 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees one consistent state."""
-        connection = self._connect()
-        try:
+        with self._connection() as connection:
             connection.execute("BEGIN")
             yield connection
-        finally:
-            connection.close()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the write lock from its start: all of it happens, or nothing."""
-        connection = self._connect()
-        try:
+        with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._idle.pop()  # atomic, as is append
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
         finally:
-            connection.close()  # without a COMMIT, this takes everything back
+            connection.rollback()  # nothing to take back after a COMMIT
+            self._idle.append(connection)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
@@ -108,6 +116,11 @@ class Database:
         connection.execute("PRAGMA synchronous=FULL")  # a decision that was answered survives a power cut
         connection.execute("PRAGMA foreign_keys=ON")
         return connection
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def now() -> str:

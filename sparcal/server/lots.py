@@ -7,16 +7,23 @@ told so. If the process dies in between, the transaction is taken back and the o
 from __future__ import annotations
 
 import hashlib
+import math
 import sqlite3
+from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from sparcal.errors import DataError
+from sparcal.records import read_json
 from sparcal.server import drafts
 from sparcal.server.database import Database, now, packed, unpacked
 from sparcal.server.drafts import ConflictError, NotFoundError
+from sparcal.server.errors import without_paths
 from sparcal.stationfolder import StationFolder
 
-_GRAVITY = {"ok": 0, "look": 1, "stop": 2}
+_MAPS = "maps.safetensors"
+_ENERGY = "removed_share"
 
 
 def lot_key(lot: str) -> str:
@@ -38,33 +45,69 @@ def active_lot(station: StationFolder) -> dict[str, Any]:
     return {
         "name": name,
         "since": _active_since(station),
-        "operator": record.get("operator"),
+        "operator": record["operator"],
         "created": record["created"],
         "threshold": threshold_of(station, record)["value"],
         "k": len(record["images"]),
     }
 
 
-def threshold_of(station: StationFolder, record: dict[str, Any]) -> dict[str, Any]:
+def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any]:
     """A lot's threshold in force: the one set by hand if there is one."""
-    found: dict[str, Any] = record["threshold"]
-    return found
+    path = station.override(found["name"])
+    override = read_json(path).get("image") if path.is_file() else None
+    threshold: dict[str, Any] = override or found["image_threshold"]
+    return threshold
 
 
-def summary(station: StationFolder, record: dict[str, Any], discarded: set[str]) -> dict[str, Any]:
+def summary(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
     """One line of the list of lots."""
-    threshold = threshold_of(station, record)
+    threshold = threshold_of(station, found)
     return {
-        "name": record["name"],
-        "created": record["created"],
-        "operator": record.get("operator"),
-        "k": len(record["images"]),
-        "correction": record["correction"],
+        "name": found["name"],
+        "created": found["created"],
+        "operator": found["operator"],
+        "k": len(found["images"]),
+        "correction": found["correction"],
         "threshold": threshold["value"],
         "by_hand": threshold["basis"] == "by hand",
-        "worst": max((check["verdict"] for check in record["checks"]), key=_GRAVITY.__getitem__, default="ok"),
-        "discarded": record["name"] in discarded,
+        "worst": found["verdict"],
+        "discarded": found["name"] in gone,
     }
+
+
+def detail(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
+    """One lot in full."""
+    return {
+        **summary(station, found, gone),
+        "sentence": found["choice"]["sentence"],
+        "threshold_sentence": threshold_of(station, found)["sentence"],
+        "checks": [shown_check(check) for check in found["checks"]],
+        "images": [{"name": Path(path).name, "sha256": sha} for path, sha in found["images"]],
+        "removed_energy": _removed_energy(station, found),
+    }
+
+
+def shown_check(check: dict[str, Any]) -> dict[str, Any]:
+    """A check as pages show it: without paths."""
+    number = check["number"]
+    return {
+        "name": check["name"],
+        "number": number if number is not None and math.isfinite(number) else None,
+        "verdict": check["verdict"],
+        "sentence": without_paths(check["sentence"]),
+    }
+
+
+def _removed_energy(station: StationFolder, found: dict[str, Any]) -> list[list[float]] | None:
+    """Share of each cell's energy that the lot's correction takes out; None where it keeps all."""
+    if _MAPS not in found["files"]:
+        return None
+    with safe_open(station.lot(found["name"]) / _MAPS, framework="np") as maps:
+        if _ENERGY not in maps.keys():  # noqa: SIM118 - it is no mapping
+            return None
+        shares: list[list[float]] = maps.get_tensor(_ENERGY).astype(float).round(4).tolist()
+    return shares
 
 
 def discarded(connection: sqlite3.Connection) -> set[str]:
@@ -146,28 +189,29 @@ def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, An
     }
 
 
-def detail(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
-    """One lot in full."""
-    return summary(station, found, gone)
-
-
 def compare(station: StationFolder, first: str, second: str) -> list[dict[str, Any]]:
     """Two lots side by side, one fact per row."""
-    return []
+    from sparcal.lot import compare as compare_lots
+    from sparcal.station import Station
+
+    for name in (first, second):
+        require_known(station, name)
+    opened = Station.open(station.root)
+    return compare_lots(opened.lot(first), opened.lot(second))
 
 
 def _active_since(station: StationFolder) -> str | None:
-    from sparcal.records import read_json
-
     path = station.root / "active"
-    return read_json(path).get("since") if path.is_file() else None
+    return str(read_json(path)["since"]) if path.is_file() else None
 
 
 def _point_at(station: StationFolder, lot: str | None, operator: str) -> None:
-    with station.locked():
-        station.set_active(lot)
-        station.log("activate", {"lot": lot, "operator": operator})
+    from sparcal.station import Station
+
+    Station.open(station.root).activate(lot, operator=operator)
 
 
 def _set_threshold(station: StationFolder, lot: str, value: float, operator: str) -> None:
-    raise NotImplementedError
+    from sparcal.station import Station
+
+    Station.open(station.root).set_threshold(lot, value, operator=operator)

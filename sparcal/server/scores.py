@@ -20,11 +20,11 @@ _LATEST = (
 _FILTERS = {
     "all": "",
     "open": " AND decision.kind IS NULL AND scores.problem IS NULL",
-    "reject": " AND scores.verdict = 'reject'",
+    "fail": " AND scores.verdict = 'fail'",
     "overruled": " AND decision.kind = 'overrule'",
-    "failed": " AND scores.problem IS NOT NULL",
+    "error": " AND scores.problem IS NOT NULL",
 }
-Filter = Literal["all", "open", "reject", "overruled", "failed"]
+Filter = Literal["all", "open", "fail", "overruled", "error"]
 
 
 def worst_first(
@@ -47,10 +47,10 @@ def get(connection: sqlite3.Connection, score: int) -> Row:
 
 
 def counts(connection: sqlite3.Connection, lot: str) -> dict[str, int]:
-    """How many images of a lot passed, were rejected, failed, and were decided on."""
+    """How many images of a lot passed, failed, could not be scored, and were decided on."""
     row = connection.execute(
         "SELECT count(*) AS scored, coalesce(sum(verdict = 'pass'), 0) AS passed, "
-        "coalesce(sum(verdict = 'reject'), 0) AS rejected, coalesce(sum(problem IS NOT NULL), 0) AS failed, "
+        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors, "
         "coalesce(sum(decision = 'confirm'), 0) AS confirmed, coalesce(sum(decision = 'overrule'), 0) AS overruled "
         f"FROM ({_LATEST} WHERE scores.lot = ?)",
         (lot,),
@@ -95,10 +95,10 @@ def judge(connection: sqlite3.Connection, score: int, judgement: Judgement, oper
 
 
 def confirmed_good(connection: sqlite3.Connection, lot: str, *, limit: int) -> list[str]:
-    """Images that a person holds to be good: confirmed passes and overruled rejects, the most ordinary first."""
+    """Images that a person holds to be good: confirmed passes and overruled failures, the most ordinary first."""
     rows = connection.execute(
         f"SELECT sha FROM ({_LATEST} WHERE scores.lot = ?) WHERE (verdict = 'pass' AND decision = 'confirm') "
-        "OR (verdict = 'reject' AND decision = 'overrule') ORDER BY score LIMIT ?",
+        "OR (verdict = 'fail' AND decision = 'overrule') ORDER BY score LIMIT ?",
         (lot, limit),
     )
     return [row["sha"] for row in rows]
@@ -109,7 +109,7 @@ def final_verdict(row: Row) -> str:
     if row["verdict"] is None:
         return "not scored"
     if row["decision"] == "overrule":
-        return "pass" if row["verdict"] == "reject" else "reject"
+        return "pass" if row["verdict"] == "fail" else "fail"
     return str(row["verdict"])
 
 

@@ -17,6 +17,7 @@ from sparcal.server.store import MEDIA, SHOWN_AS_IS
 
 router = APIRouter(tags=["pictures"], default_response_class=Response)
 FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
+SMALL = 2**18
 PICTURE: dict[int | str, dict[str, object]] = {200: {"content": {"image/*": {}}, "description": "The picture."}}
 OfLot = Annotated[str, Query(max_length=200, description="A lot; empty is the station's own reference.")]
 
@@ -60,6 +61,10 @@ def _known(here: Context, sha: str) -> Row:
 
 
 def _picture(path: Path, media: str) -> Response:
-    if not path.is_file():
-        raise NotFoundError("This picture is not made yet: ask again in a moment.")
+    try:
+        size = path.stat().st_size
+        if size <= SMALL:  # in one go: FileResponse changes threads for every piece
+            return Response(path.read_bytes(), media_type=media, headers=FOREVER)
+    except FileNotFoundError:
+        raise NotFoundError("This picture is not made yet: ask again in a moment.") from None
     return FileResponse(path, media_type=media, headers=FOREVER)

@@ -175,7 +175,7 @@ class ScoreAnswer(Model):
     lot: str
     score: float | None
     threshold: float | None
-    verdict: Literal["pass", "reject"] | None
+    verdict: Literal["pass", "fail"] | None
     problem: str | None
     decision: Literal["confirm", "overrule"] | None
     operator: str | None

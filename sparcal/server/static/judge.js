@@ -4,12 +4,20 @@ import { Viewer } from "/static/viewer.js";
 
 const PAGE = 100;
 const viewer = new Viewer(find("#viewer"));
-let lot = new URLSearchParams(location.search).get("lot");
+const lot = new URLSearchParams(location.search).get("lot");
 let rows = [];
 let chosen = null;
 let limit = PAGE;
 
-listen(load);
+listen((state) => {
+  if (lot !== null) {  // an earlier lot is looked at; what arrives is judged by the active one
+    const earlier = lot !== state.active.name;
+    find("#drop").hidden = earlier;
+    find("h1").classList.toggle("visually-hidden", !earlier);
+    find("h1").textContent = lot ? `Images judged by lot ${lot}` : "Images judged by the station's own reference";
+  }
+  return load();
+});
 acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
 find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", "/inspection/collect"); await refresh(); }));
 find("#show").addEventListener("change", () => { limit = PAGE; load(); });
@@ -53,8 +61,8 @@ async function load() {
 }
 
 function showCounts({ counts, waiting }) {
-  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["reject", counts.rejected, "reject"], ["confirmed", counts.confirmed, ""], ["overruled", counts.overruled, ""]];
-  if (counts.failed) items.push(["not scored", counts.failed, "reject"]);
+  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["confirmed", counts.confirmed, ""], ["overruled", counts.overruled, ""]];
+  if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
   if (waiting) items.push(["still to come", waiting, ""]);
   find("#counts").replaceChildren(...items.map(([name, count, kind]) => make("div", { class: kind }, make("dt", {}, name), make("dd", {}, String(count)))));
 }
@@ -99,8 +107,8 @@ function showChosen() {
   const row = rows.find((each) => each.id === chosen);
   if (!row) return;
   const verdict = find("#verdict");
-  verdict.textContent = row.problem ? "No score" : row.final === "pass" ? "Pass" : "Reject";
-  verdict.className = `verdict ${row.problem ? "reject" : row.final}`;
+  verdict.textContent = row.problem ? "No score" : row.final === "pass" ? "Pass" : "Fail";
+  verdict.className = `verdict ${row.problem ? "fail" : row.final}`;
   find("#name").textContent = row.name;
   find("#said").textContent = row.decision ? `${row.decision === "confirm" ? "confirmed" : "overruled"} by ${row.operator}, ${when(row.at)}` : row.problem ?? "";
   find("#against").textContent = row.problem ? "" : `score ${number(row.score)} · threshold ${number(row.threshold)}`;

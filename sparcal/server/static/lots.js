@@ -20,6 +20,8 @@ async function load() {
   lots = answer.lots;
   active = answer.active;
   find("#none").hidden = lots.length > 0;
+  find("#table").hidden = lots.length === 0;
+  find("#compare").hidden = lots.length < 2;
   find("#own").disabled = !active;
   find("#lots").replaceChildren(...lots.map((lot) => make("tr", { class: lot.name === active ? "active" : "" },
     make("td", {}, make("button", { class: "quiet", onclick: () => show(lot.name) }, lot.name)),
@@ -81,7 +83,7 @@ async function compare() {
   if (!answer) return;
   find("#first-head").textContent = first;
   find("#second-head").textContent = second;
-  find("#comparison").replaceChildren(...answer.rows.map((row) => make("tr", {}, make("td", {}, row.what), make("td", { class: "number-left" }, text(row.first)), make("td", {}, text(row.second)))));
+  find("#comparison").replaceChildren(...answer.rows.map((row) => make("tr", {}, make("td", {}, row.what), make("td", {}, text(row.first)), make("td", {}, text(row.second)))));
 }
 
 const text = (value) => (typeof value === "number" ? number(value) : value ?? "–");

@@ -90,10 +90,15 @@ function toggle(image) {
   marking.then(refresh);
 }
 
+function remove(image) {
+  return attempt(async () => { show(await api("DELETE", `/drafts/${id}/images/${image.sha}`)); await refresh(); });
+}
+
 function showMarks() {
   const odd = new Set(draft.checks?.odd ?? []);
   const focused = document.activeElement?.dataset?.sha;
-  find("#thumbs").replaceChildren(...draft.images.map((image, i) => make("li", {}, thumb(image, i, odd))));
+  find("#thumbs").replaceChildren(...draft.images.map((image, i) => make("li", {}, thumb(image, i, odd),
+    make("button", { class: "remove", "aria-label": `Remove ${image.name}`, title: "Remove", onclick: () => remove(image) }, "✕"))));
   if (focused) document.querySelector(`.thumb[data-sha="${focused}"]`)?.focus();
   const count = marked().length;
   find("#tally").textContent = count;
@@ -159,9 +164,9 @@ function showResult() {
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;
     for (const place of document.querySelectorAll("[data-after]")) {
-      const reject = Number(place.dataset.after) > threshold;
-      place.textContent = reject ? "reject" : "pass";
-      place.className = `chip ${reject ? "reject" : "pass"}`;
+      const fails = Number(place.dataset.after) > threshold;
+      place.textContent = fails ? "fail" : "pass";
+      place.className = `chip ${fails ? "fail" : "pass"}`;
     }
   };
   slider.dataset.touched = "no";

@@ -1,0 +1,291 @@
+"""What the worker does for each kind of job: the same calls to `Station` and `Lot` that the command line makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparcal.decode import open_image
+from sparcal.errors import DataError, SparcalError
+from sparcal.images import find_images
+from sparcal.server import drafts, jobs, pictures, scores, store
+from sparcal.server.database import Database, packed
+from sparcal.server.drafts import ConflictError
+from sparcal.server.errors import sentence_of, without_paths
+from sparcal.server.jobs import Job
+from sparcal.server.lots import comparison_key, lot_key, shown_check
+from sparcal.server.store import SHOWN_AS_IS, Store, Stored
+from sparcal.server.worker import Reporter
+
+if TYPE_CHECKING:
+    from sparcal.lot import Judgement, Lot
+    from sparcal.station import Station
+
+_LOTS_LOADED = 3
+_SETTLED_S = 2.0  # a file in the watched folder that changed this lately may still be growing
+
+
+@dataclass
+class Tasks:
+    """The worker's hands; the station and its lots stay loaded between jobs."""
+
+    database: Database
+    store: Store
+    path: Path
+    watch: Path | None
+    _station: Station | None = field(default=None, init=False)
+    _lots: dict[tuple[str, int], Lot] = field(default_factory=dict, init=False)
+
+    def run(self, job: Job, report: Reporter) -> str:
+        """Do one job; returns a sentence for the queue."""
+        subject = job.subject
+        if job.kind == "read":
+            return self.read(report)
+        if job.kind == "collect":
+            return self.collect(report, draft=subject.get("draft"), lot=subject.get("lot"))
+        if job.kind == "check":
+            return self.check(subject["draft"], subject["images"])
+        if job.kind == "calibrate":
+            return self.calibrate(subject, report)
+        return self.score(subject["lot"], report)
+
+    def read(self, report: Reporter) -> str:
+        """Decode what has arrived, and make its thumbnails."""
+        done = 0
+        while waiting := self._unread():
+            for sha in waiting:
+                report(done, done + len(waiting))
+                self.decode(sha)
+                done += 1
+        report(done, done)
+        return f"{done} images read."
+
+    def decode(self, sha: str) -> bool:
+        """Read one image if it has not been read yet; whether it can be used."""
+        with self.database.read() as connection:
+            row = connection.execute("SELECT * FROM images WHERE sha = ?", (sha,)).fetchone()
+        if row["state"] != "new":
+            return bool(row["state"] == "ready")
+        change: tuple[object, ...]
+        try:
+            image = open_image(self.store.image(sha))
+            pictures.write_thumb(image, self.store.picture(sha, "thumb"))
+            if row["kind"] not in SHOWN_AS_IS:
+                pictures.write_view(image, self.store.picture(sha, "view"))
+        except DataError as error:
+            change = ("refused", None, None, sentence_of(error, {sha: row["name"]}), sha)
+        else:
+            change = ("ready", image.width, image.height, None, sha)
+        with self.database.write() as connection:
+            connection.execute("UPDATE images SET state = ?, width = ?, height = ?, problem = ? WHERE sha = ?", change)
+        return change[0] == "ready"
+
+    def collect(self, report: Reporter, *, draft: int | None, lot: str | None) -> str:
+        """Take copies of what lies in the watched folder, for a draft or to be judged."""
+        if self.watch is None:
+            raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+        paths = [path for path in find_images(self.watch) if time.time() - path.stat().st_mtime > _SETTLED_S]
+        taken, problems = 0, 0
+        for done, path in enumerate(paths):
+            report(done, len(paths))
+            try:
+                stored = self._take(path)
+            except DataError:
+                problems += 1
+                continue
+            with self.database.write() as connection:
+                store.register(connection, stored, self.store.limits)
+                if draft is not None:
+                    drafts.add_image(connection, draft, stored.sha, limit=self.store.limits.draft_images)
+                else:
+                    scores.arrive(connection, stored.sha, lot or "")
+            taken += 1
+        with self.database.write() as connection:
+            jobs.enqueue(connection, "read", {})
+            if draft is None:
+                jobs.enqueue(connection, "score", {"lot": lot or ""})
+        return f"{taken} images taken{f', {problems} refused' if problems else ''}."
+
+    def check(self, draft: int, shas: list[str]) -> str:
+        """Run the checks on the images that are marked, and keep what they say."""
+        usable = [sha for sha in shas if self.decode(sha)]
+        names = self._names(shas)
+        found: dict[str, Any] = {"checks": [], "odd": [], "problem": None}
+        try:
+            checked = self.station.check([self.store.image(sha) for sha in usable])
+        except SparcalError as error:
+            found["problem"] = sentence_of(error, names)
+        else:
+            found["checks"] = [self._check(check.to_json(), names) for check in checked]
+            odd = {Path(image).name for check in checked if check.verdict == "stop" for image in check.images}
+            found["odd"] = sorted(odd & set(shas))
+        with self.database.write() as connection:
+            drafts.keep_checks(connection, draft, shas, found)
+        return "Checked."
+
+    def calibrate(self, request: dict[str, Any], report: Reporter) -> str:
+        """Calibrate a draft's lot, score its images before and after, and keep both for the decision."""
+        draft = request["draft"]
+        with self.database.read() as connection:
+            row = drafts.get(connection, draft)
+            drafts.require(row, "calibrating")
+            shas = drafts.good(connection, draft)
+            images = [image["sha"] for image in drafts.images(connection, draft)]
+        readable = [sha for sha in images if self.decode(sha)]
+        total = 2 + len(readable)
+        report(0, total)
+        lot = self._calibrated(row["name"], shas, request)
+        report(2, total)
+        comparisons = self._compare(draft, lot, readable, report)
+        result = self._result(lot, request["false_reject"], self._names(images))
+        with self.database.write() as connection:
+            for sha, values in comparisons.items():
+                connection.execute(
+                    "UPDATE draft_images SET comparison = ? WHERE draft = ? AND sha = ?", (packed(values), draft, sha)
+                )
+            connection.execute(
+                "UPDATE drafts SET state = 'calibrated', result = ? WHERE id = ? AND state = 'calibrating'",
+                (packed(result), draft),
+            )
+        return f"Lot {row['name']} is calibrated and waits for a decision."
+
+    def score(self, name: str, report: Reporter) -> str:
+        """Judge what has arrived for a lot, one image at a time; gives way to more urgent work."""
+        lot = self.lot(name)
+        done = 0
+        while waiting := self._waiting(name):
+            for sha in waiting:
+                report(done, done + len(waiting))
+                report.step_aside()
+                self._judge(lot, name, sha)
+                done += 1
+        report(done, done)
+        return f"{done} images judged."
+
+    @property
+    def station(self) -> Station:
+        """The station, loaded once."""
+        if self._station is None:
+            from sparcal.station import Station
+
+            self._station = Station.open(self.path)
+        return self._station
+
+    def lot(self, name: str) -> Lot:
+        """A lot, loaded once and again when its threshold was set by hand; the empty name is the station's own."""
+        override = self.station.folder.override(name) if name else None
+        key = (name, override.stat().st_mtime_ns if override is not None and override.exists() else 0)
+        if key not in self._lots:
+            while len(self._lots) >= _LOTS_LOADED:
+                self._lots.pop(next(iter(self._lots)))
+            self._lots[key] = self.station.lot(name) if name else self.station.own()
+        return self._lots[key]
+
+    def _calibrated(self, name: str, shas: list[str], request: dict[str, Any]) -> Lot:
+        """A new lot, or the one that a worker wrote before it died."""
+        if self.station.folder.lot(name).exists():
+            lot = self.station.lot(name)
+            if sorted(sha for _, sha in lot.record.images) == sorted(shas):
+                return lot
+        return self.station.calibrate(
+            [self.store.image(sha) for sha in shas],
+            name=name,
+            correction=request["correction"],
+            operator=request["operator"],
+            false_reject=request["false_reject"],
+            activate=False,
+        )
+
+    def _judge(self, lot: Lot, name: str, sha: str) -> None:
+        if not self.decode(sha):
+            with self.database.write() as connection:
+                row = connection.execute("SELECT problem FROM images WHERE sha = ?", (sha,)).fetchone()
+                scores.add(connection, sha, name, {"problem": row["problem"]})
+            return
+        judged = lot.score(self.store.image(sha))[0]
+        heat = judged.heat()
+        if heat is not None:
+            target = self.store.heat(sha, lot_key(name))
+            pictures.write_heat(heat, target, low=0.0, high=2 * judged.pixel_threshold, clear=True)
+        values: dict[str, Any] = {"score": judged.score, "threshold": judged.threshold, "verdict": judged.verdict}
+        if judged.verdict == "error":
+            values = {"problem": without_paths(judged.reason or "It cannot be scored.", self._names([sha]))}
+        with self.database.write() as connection:
+            scores.add(connection, sha, name, values)
+
+    def _compare(self, draft: int, lot: Lot, shas: list[str], report: Reporter) -> dict[str, dict[str, float]]:
+        """Scores and heat maps of the same images by the station's own reference and by the lot."""
+        own = self.lot("")
+        left_out = dict(zip((sha for _, sha in lot.record.images), lot.record.image.lot, strict=False))
+        high = 2 * max(lot.pixel_threshold.value, own.pixel_threshold.value)
+        found = {}
+        for done, sha in enumerate(shas):
+            report(2 + done, 2 + len(shas))
+            sides: list[Judgement] = [one.score(self.store.image(sha))[0] for one in (own, lot)]
+            for side, judged in zip(("before", "after"), sides, strict=True):
+                if (heat := judged.heat()) is not None:
+                    pictures.write_heat(heat, self.store.heat(sha, comparison_key(draft, side)), low=0.0, high=high)
+            if sides[0].score is not None and sides[1].score is not None:
+                found[sha] = {"base": sides[0].score, "lot": left_out.get(sha, sides[1].score)}
+        return found
+
+    def _result(self, lot: Lot, false_reject: float, names: dict[str, str]) -> dict[str, Any]:
+        record = lot.record
+        return {
+            "lot": record.name,
+            "helps": bool(record.choice.helps),
+            "sentence": record.choice.sentence,
+            "correction": record.correction,
+            "threshold": record.image_threshold.value,
+            "base_threshold": self.lot("").threshold.value,
+            "false_reject": false_reject,
+            "threshold_sentence": record.image_threshold.sentence,
+            "scores": {
+                "own_base": list(record.base.own),
+                "lot_base": list(record.base.lot),
+                "own": list(record.image.own),
+                "lot": list(record.image.lot),
+            },
+            "checks": [self._check(check.to_json(), names) for check in record.checks],
+        }
+
+    def _check(self, check: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+        shown = shown_check(check)
+        return shown | {"sentence": without_paths(shown["sentence"], names)}
+
+    def _take(self, path: Path) -> Stored:
+        """A copy of a file under its hash, refused like an upload would be."""
+        from sparcal.stream import content_hash
+
+        size = path.stat().st_size
+        if size > self.store.limits.upload_bytes:
+            raise store.TooLargeError(f"An image may have at most {self.store.limits.upload_bytes} bytes, got {size}.")
+        with path.open("rb") as stream:
+            kind = store.sniff(stream.read(16))
+        if kind is None:
+            raise DataError(f"{path.name} must be a PNG, JPEG, BMP, TIFF or WebP image, got something else.")
+        temporary = self.store.folder / "incoming" / f"{os.getpid()}"
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, temporary)
+        sha = content_hash(temporary)
+        target = self.store.image(sha)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.replace(target)
+        return Stored(sha, store.display_name(path.name), size, kind)
+
+    def _unread(self) -> list[str]:
+        with self.database.read() as connection:
+            return [row["sha"] for row in connection.execute("SELECT sha FROM images WHERE state = 'new' LIMIT 50")]
+
+    def _waiting(self, lot: str) -> list[str]:
+        with self.database.read() as connection:
+            return scores.waiting(connection, lot)
+
+    def _names(self, shas: list[str]) -> dict[str, str]:
+        with self.database.read() as connection:
+            rows = connection.execute("SELECT sha, name FROM images").fetchall()
+        return {row["sha"]: row["name"] for row in rows if row["sha"] in set(shas)}
