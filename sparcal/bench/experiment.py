@@ -99,6 +99,16 @@ class Experiment:
         """Every dataset that some unit needs, in order."""
         return tuple(dict.fromkeys(name for block in self.units for name in block.datasets))
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that takes part, in order."""
+        return tuple(dict.fromkeys(name for block in self.units for name in block.hosts))
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Every variant, in order."""
+        return tuple(dict.fromkeys(name for block in self.units for name in block.variants))
+
     def pool(self, name: str) -> tuple[str, ...]:
         """The datasets behind a dataset's or a pool's name."""
         if name == MEAN_OF_DATASETS:

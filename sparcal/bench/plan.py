@@ -106,7 +106,7 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
                 weights=_of(overrides.weights, host),
                 prompts=_prompts(host, overrides),
                 settings=tuple(sorted(experiment.settings.get(host, {}).items())),
-                picture=block.pictures,
+                picture=block.pictures and seed == 0,
             )
 
 
@@ -117,7 +117,7 @@ def _categories(experiment: Experiment, block: Block, dataset: str, data: Mappin
         names = DATASETS[dataset].categories or list_categories(dataset, data[dataset])
     if not block.categories:
         return names
-    return tuple(name for name in names if name in block.categories)
+    return tuple(name for name in block.categories if name in names)
 
 
 def _seeds(block: Block, overrides: Overrides) -> range:

@@ -51,6 +51,17 @@ class Results:
         """Whether a unit has its row, and its picture if it wants one."""
         return self._row(unit).exists() and (not unit.picture or self.picture(unit).exists())
 
+    def adopt(self, other: Results, unit: Unit) -> bool:
+        """Take over a unit that another run has finished; whether it had."""
+        if not other.is_finished(unit):
+            return False
+        copies = [(other._row(unit), self._row(unit))]
+        copies += [(other.picture(unit), self.picture(unit))] if unit.picture else []
+        for source, target in reversed(copies):
+            with atomic_path(target) as temporary:
+                shutil.copyfile(source, temporary)
+        return True
+
     def finish(self, unit: Unit, row: Row, picture: Picture | None) -> None:
         """Keep what a unit gave; the row comes last, as it is what says that the unit is finished."""
         if picture is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -76,15 +77,23 @@ def new_row(unit: Unit, draw: Draw, root: Path, workplace: Workplace) -> Row:
 
 def write_row(row: Row, path: Path) -> None:
     """Write one row as a Parquet file, whole or not at all."""
+    write_rows([row], path)
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as one Parquet file, whole or not at all; a number that is NaN becomes missing."""
     arrow = _arrow()
     import pyarrow.parquet as pq
 
-    diagnostics = row["diagnostics"]
-    plain = {**row, "diagnostics": None if diagnostics is None else sorted(diagnostics.items())}
-    plain |= {name: None for name in _NUMBERS if row[name] is not None and row[name] != row[name]}
-    table = arrow.Table.from_pylist([plain], schema=_schema())
+    table = arrow.Table.from_pylist([_plain(row) for row in rows], schema=_schema())
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary)
+
+
+def _plain(row: Row) -> Row:
+    diagnostics = row["diagnostics"]
+    nan = {name: None for name in _NUMBERS if row[name] is not None and row[name] != row[name]}
+    return {**row, **nan, "diagnostics": None if diagnostics is None else sorted(diagnostics.items())}
 
 
 def read_rows(paths: list[Path]) -> list[Row]:

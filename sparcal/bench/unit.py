@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 
 from sparcal.bench.protocol import PROTOCOL
 from sparcal.bench.variant import Variant
@@ -43,13 +44,17 @@ class Unit:
     settings: Settings = ()
     picture: bool = False
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """24 hexadecimal digits that name this unit, its file and its row."""
-        text = json.dumps({"protocol": PROTOCOL, **self.to_json()}, sort_keys=True)
+        """24 hexadecimal digits that name this unit, its file and its row.
+
+        Units that do the same work have one hash, whatever their variant is called; pictures come beside the row.
+        """
+        work = {**self.to_json(), "variant": asdict(Variant.parse(self.variant).canonical(self.k)), "picture": None}
+        text = json.dumps({"protocol": PROTOCOL, **work}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
-    @property
+    @cached_property
     def setting(self) -> str:
         """The part of the variant that also changes the uncorrected score."""
         return Variant.parse(self.variant).setting

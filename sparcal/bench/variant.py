@@ -17,7 +17,8 @@ The empty text is the main protocol. Words are joined by `+`:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, Self, get_args
 
 from sparcal.types import DataError, Side
@@ -45,19 +46,11 @@ class Variant:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The variant that `text` writes down."""
-        said: dict[str, Any] = {}
-        for word in text.split("+") if text else ():
-            name, _, value = word.partition("=")
-            if name not in _WORDS:
-                raise DataError(f"unknown variant {word!r} in {text!r}; choose from {', '.join(_WORDS)}.")
-            field, read = _WORDS[name]
-            try:
-                said[field] = read(value)
-            except ValueError:
-                raise DataError(
-                    f"The variant {name} takes {_expected(name)}, got {value!r} in {text!r}: write {_example(name)}."
-                ) from None
-        return cls(**said)
+        return cls(**_said(text))
+
+    def canonical(self, k: int) -> Self:
+        """The same work in the fewest words: rank k - 1 and both sides are what happens anyway."""
+        return replace(self, rank=None if self.rank == k - 1 else self.rank, on=None if self.on == "both" else self.on)
 
     @property
     def setting(self) -> str:
@@ -67,6 +60,24 @@ class Variant:
         words += [f"contaminated={self.contaminated}"] if self.contaminated else []
         words += ["scene-disjoint"] if self.scene_disjoint else []
         return "+".join(words)
+
+
+@cache
+def _said(text: str) -> dict[str, Any]:
+    """The fields that `text` sets; plans hold thousands of units and a handful of texts."""
+    said: dict[str, Any] = {}
+    for word in text.split("+") if text else ():
+        name, _, value = word.partition("=")
+        if name not in _WORDS:
+            raise DataError(f"unknown variant {word!r} in {text!r}; choose from {', '.join(_WORDS)}.")
+        field, read = _WORDS[name]
+        try:
+            said[field] = read(value)
+        except ValueError:
+            raise DataError(
+                f"The variant {name} takes {_expected(name)}, got {value!r} in {text!r}: write {_example(name)}."
+            ) from None
+    return said
 
 
 def _choice(*choices: str) -> Callable[[str], str]:

@@ -119,7 +119,8 @@ class Recipe:
 
     def fill(self, spec: EncoderSpec, *, plain: bool) -> EncoderSpec:
         """`spec` with what it does not say taken from this recipe."""
-        return spec.filled(parse_spec(f"bundled?{self.blocks if plain else self.stages}"))
+        # Read as words for CLIP, which may say everything; `filled` takes over what the spec's own source knows.
+        return spec.filled(parse_spec(f"openclip:recipe?{self.blocks if plain else self.stages}"))
 
 
 def parse_spec(text: str) -> EncoderSpec:
