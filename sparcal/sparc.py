@@ -8,16 +8,14 @@ SPARC removes that subspace from every feature of the cell and leaves the rest, 
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from sparcal.memory import uninitialised
 from sparcal.types import DataError, Features, ShapeError, Side, require_fitted
 
 PAPER_LARGEST_K = 8
@@ -115,8 +113,8 @@ def subspace(x: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         mean (h, w, d), basis (h, w, rank, d) with zero rows beyond the kept rank, kept (h, w).
     """
     k, h, w, d = x.shape
-    mean = _uninitialised((h * w, d), x)
-    basis = _uninitialised((h * w, rank, d), x)
+    mean = uninitialised((h * w, d), x)
+    basis = uninitialised((h * w, rank, d), x)
     kept = torch.empty(h * w, dtype=torch.int64, device=x.device)
     cells = x.flatten(1, 2).transpose(0, 1)  # (c, k, d)
     step = max(1, CHUNK_BYTES // (8 * k * d))
@@ -152,7 +150,7 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         basis: (h, w, s, d), rows orthonormal or zero.
         offset: (h, w, d) or None.
     """
-    out = _uninitialised(f.shape, f)
+    out = uninitialised(f.shape, f)
     v = basis.flatten(0, 1)  # (c, s, d)
     along_mean = torch.einsum("csd,cd->cs", v, mean.flatten(0, 1))
     step = max(1, CHUNK_BYTES // max(1, f.element_size() * f.shape[0] * f.shape[-1]))
@@ -164,13 +162,6 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         amount = along_mean[block, None] - part @ v[block].mT  # (c, n, s)
         torch.add(part, amount @ v[block], out=out.flatten(1, 2)[:, block].transpose(0, 1))
     return out
-
-
-def _uninitialised(shape: Sequence[int], like: Tensor) -> Tensor:
-    """Memory that is about to be filled; numpy's comes in large pages, which halves the cost of writing it first."""
-    if like.device.type != "cpu":
-        return like.new_empty(shape)
-    return torch.from_numpy(np.empty(math.prod(shape) * like.itemsize, np.uint8)).view(like.dtype).view(shape)
 
 
 def check_calibration(calibration: Features, who: str) -> int:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.maps import MapRule, input_map
+from sparcal.memory import uninitialised
 from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=4)
@@ -69,11 +70,12 @@ class PaDiM:
         c = len(chosen)
         by_kernel = n - 1 < c
         mean = level.new_empty((h * w, c), dtype=torch.float64)
-        state = level.new_empty((h * w, n, c) if by_kernel else (h * w, c * (c + 1) // 2), dtype=torch.float64)
+        shape = (h * w, n, c) if by_kernel else (h * w, c * (c + 1) // 2)
+        state = uninitialised(shape, level, dtype=torch.float64)
         for block, x in cell_blocks(level, chosen):
             mean[block] = x.mean(dim=1)
-            centred = x - mean[block, None]
-            state[block] = kernel_state(centred, self.ridge) if by_kernel else packed_factor(centred, self.ridge)
+            x.sub_(mean[block, None])
+            state[block] = kernel_state(x, self.ridge) if by_kernel else packed_factor(x, self.ridge)
         state = state.reshape(h, w, *state.shape[1:])
         self.channels_, self.total_, self.mean_ = chosen, d, mean.reshape(h, w, c)
         self.kernel_, self.factor_ = (state, None) if by_kernel else (None, state)
@@ -94,8 +96,8 @@ class PaDiM:
             )
         mean = self.mean_.flatten(0, 1)
         squared = torch.empty(h * w, n, dtype=torch.float64, device=level.device)
-        for block, x in cell_blocks(level, self.channels_):
-            z = x - mean[block, None]
+        for block, z in cell_blocks(level, self.channels_):
+            z.sub_(mean[block, None])
             if self.kernel_ is not None:
                 squared[block] = kernel_distance(z, self.kernel_.flatten(0, 1)[block], self.ridge)
             else:
@@ -114,26 +116,28 @@ def draw_channels(total: int, dimension: int, seed: int) -> Tensor:
 
 
 def cell_blocks(level: Tensor, channels: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Blocks of cells of (n, h, w, d) features as float64 (cells, n, c), with the slice of cells each covers."""
+    """Blocks of cells of (n, h, w, d) features as new float64 (cells, n, c), with the slice of cells each covers."""
     cells = level.flatten(1, 2)
+    every = len(channels) == level.shape[-1]
     step = max(1, CHUNK_BYTES // (8 * len(level) * len(channels)))
     for start in range(0, cells.shape[1], step):
         block = slice(start, min(start + step, cells.shape[1]))
-        yield block, cells[:, block].index_select(2, channels).transpose(0, 1).double()
+        part = cells[:, block] if every else cells[:, block].index_select(2, channels)
+        yield block, part.transpose(0, 1).to(torch.float64, copy=True)
 
 
 def kernel_state(centred: Tensor, ridge: float) -> Tensor:
-    """L^-1 X of each cell, with X = centred / sqrt(n - 1) and L L^T = X X^T + ridge I.
+    """L^-1 X of each cell, with X = centred and L L^T = X X^T + (n - 1) ridge I.
 
-    The covariance is X^T X + ridge I, and by the Woodbury identity its inverse is (I - X^T (L L^T)^-1 X) / ridge.
+    The covariance is X^T X / (n - 1) + ridge I, and by the Woodbury identity its inverse is
+    (I - X^T (L L^T)^-1 X) / ridge.
 
     Args:
         centred: (cells, n, c).
     """
-    x = centred / (centred.shape[1] - 1) ** 0.5
-    gram = x @ x.mT
-    gram.diagonal(dim1=-2, dim2=-1).add_(ridge)
-    kernel: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), x, upper=False)
+    gram = centred @ centred.mT
+    gram.diagonal(dim1=-2, dim2=-1).add_((centred.shape[1] - 1) * ridge)
+    kernel: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), centred, upper=False)
     return kernel
 
 
