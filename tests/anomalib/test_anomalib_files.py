@@ -154,7 +154,7 @@ def test_openvino_inferencer_sees_the_calibrated_model(
     monkeypatch.chdir(tmp_path)  # OpenVINOInferencer writes its cache to the current folder
     model = train(make(), read(folder / "train"))
     calibrator = calibrate(model, folder)
-    # With anomalib's default, a batch axis that is free, Patchcore's graph is bound to batches of 2 (anomalib 2.7).
+    # Without dynamic_axes={}, anomalib 2.7 binds Patchcore's graph to batches of 2 from 256 pixels on.
     path = engine(tmp_path).export(
         model, ExportType.OPENVINO, export_root=tmp_path, input_size=(64, 64), onnx_kwargs={"dynamic_axes": {}}
     )

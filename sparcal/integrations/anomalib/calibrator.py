@@ -64,7 +64,7 @@ class LotCalibrator:
     `features_` holds the training features once collected; `correction_` and `verdict_` the lot's, until `reset`.
     """
 
-    model: Any
+    model: Any = field(repr=False)
     correction: str | Correction = "sparc"
     false_reject: float = 0.05
     folds: int = 5
@@ -242,7 +242,8 @@ class LotCalibrator:
             if calibration is not None:
                 built = self._reference_state()
                 chosen = self._adapter.chosen(self.model, corrected)
-                own = self._out_of_fold(corrected if fitted.on == "both" else reference, corrected, chosen)
+                test = corrected[: len(reference)] if fitted.on == "both" else reference
+                own = self._out_of_fold(test, corrected, chosen)
                 lot = self._leave_one_out(calibration, reference, chosen)
                 self._restore_reference(built)
         if fitted.on != "reference":

@@ -12,6 +12,7 @@ import torch
 from anomalib.data.utils import get_image_filenames, read_image
 from torch import Tensor, nn
 
+from sparcal.detectors.levels import at_least_float32
 from sparcal.integrations.anomalib.adapters import Adapter
 from sparcal.integrations.anomalib.models import Place
 from sparcal.types import DataError, Features
@@ -144,12 +145,14 @@ def encode(
 
 
 def keeper(kept: list[Features], to_features: Callable[[Tensor, Any], Features]) -> Callable[[Any, Any], None]:
-    """Appends what was recorded to `kept`, copied to the CPU."""
+    """Appends what was recorded to `kept`, copied to the CPU, in float32 at least: a subspace needs it."""
+
+    def own(x: Tensor) -> Tensor:
+        return at_least_float32(x.detach().cpu()).clone(memory_format=torch.contiguous_format)
 
     def keep(image: Any, output: Any) -> None:
         found = to_features(image, output)
-        cls = None if found.cls is None else found.cls.detach().cpu().clone()
-        kept.append(Features(tuple(x.detach().cpu().clone() for x in found.levels), cls))
+        kept.append(Features(tuple(own(x) for x in found.levels), None if found.cls is None else own(found.cls)))
 
     return keep
 
@@ -188,4 +191,4 @@ def joined(found: Sequence[Any]) -> tuple[Tensor, Tensor]:
     """Image scores and largest pixel scores of several of anomalib's InferenceBatch."""
     image = torch.cat([part.pred_score.flatten() for part in found])
     pixel = torch.cat([part.anomaly_map.flatten(1).amax(dim=1) for part in found])
-    return image.cpu(), pixel.cpu()
+    return image.cpu().float(), pixel.cpu().float()
