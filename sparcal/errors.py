@@ -6,7 +6,8 @@
     ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
     ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
-    └── MissingExtraError  an optional dependency is not installed                 (also ImportError)
+    ├── MissingExtraError  an optional dependency is not installed                 (also ImportError)
+    └── BusyError          another process is writing to the same place            (also RuntimeError)
 
 They live apart from the types so that the command line and the exported-model runner need no torch.
 """
@@ -40,3 +41,7 @@ class WeightsError(SparcalError, RuntimeError):
 
 class MissingExtraError(SparcalError, ImportError):
     """An optional dependency is not installed."""
+
+
+class BusyError(SparcalError, RuntimeError):
+    """Another process is writing to the same place."""

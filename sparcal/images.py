@@ -33,6 +33,7 @@ __all__ = [
     "Preprocess",
     "encode",
     "find_images",
+    "image_sources",
     "load_batches",
     "open_image",
 ]
@@ -200,7 +201,7 @@ def encode(
         images: what `find_images` accepts, or images in memory: one, a sequence, or an (n, H, W, 3) array.
         progress: called with (images done, images in all) after each batch.
     """
-    sources = _sources(images)
+    sources = image_sources(images)
     store = _Store(len(sources))
     paths: list[Path] = []
     geometries: list[Geometry] = []
@@ -223,7 +224,8 @@ def encode(
     return Encoded(store.features(), paths, geometries, failures)
 
 
-def _sources(images: ImageSource | Sequence[ImageSource]) -> Sequence[ImageSource]:
+def image_sources(images: ImageSource | Sequence[ImageSource]) -> Sequence[ImageSource]:
+    """One entry per image: the files that paths, folders and patterns name, and images in memory as they are."""
     if isinstance(images, np.ndarray) and images.ndim == 4:
         images = list(images)
     if isinstance(images, np.ndarray | Image.Image | bytes):

@@ -47,7 +47,7 @@ class PatchCore:
         squared: score the squared distance.
         reweight: neighbours b of the paper's re-weighting of the image score; None leaves the maximum as it is.
 
-    After `fit`: `bank_`, (m, d).
+    After `fit`: `bank_`, (m, d); `rows_`, (m,), which of the n h w reference features these are.
     """
 
     coreset: float = 0.1
@@ -61,6 +61,7 @@ class PatchCore:
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="reference", init=False)
     bank_: Tensor | None = field(default=None, init=False, repr=False)
+    rows_: Tensor | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def anomalib(cls, *, cell_pixels: int = 8, seed: int = 0) -> Self:
@@ -75,7 +76,8 @@ class PatchCore:
                 f"PatchCore.coreset must be in (0, 1], got {self.coreset}: it is the share of features kept."
             )
         points = only_level("PatchCore", require_reference(self, reference)).flatten(0, 2)
-        self.bank_ = points if self.coreset == 1 else points[self._select(points)]
+        self.rows_ = torch.arange(len(points)) if self.coreset == 1 else self._select(points)
+        self.bank_ = points if self.coreset == 1 else points[self.rows_]
         return self
 
     def score(self, features: Features) -> Scores:

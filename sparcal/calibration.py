@@ -1,0 +1,210 @@
+"""What happens between a lot's good parts and a calibrated lot: evidence, choice, thresholds, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from sparcal import checks as look
+from sparcal.checks import Check
+from sparcal.choice import CANDIDATES, OWN, Choice, Trial, choose, judge, trial
+from sparcal.corrections import CORRECTIONS, Identity
+from sparcal.disagreement import LeftOut, left_out_residuals
+from sparcal.evidence import PartScores, Rebuilt, left_out_scores, own_scores, part_scores, rebuild, spaced
+from sparcal.images import Geometry
+from sparcal.stream import Seen
+from sparcal.thresholds import Threshold, find_threshold
+from sparcal.types import Detector, Features
+
+AUTO = "auto"
+TRIAL_IMAGES = 32  # of the station's, for comparing candidates; the one taken is judged again on all
+TRIAL_PARTS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Grounds:
+    """What a calibration starts from.
+
+    Args:
+        detector: fitted on `reference`, uncorrected.
+        geometries: of the training images.
+        hashes: of the training images.
+        own: out-of-fold image scores and highest pixels of the station's own parts by its own reference.
+    """
+
+    detector: Detector
+    reference: Features
+    geometries: Sequence[Geometry]
+    hashes: Sequence[str]
+    own: tuple[Tensor, Tensor]
+    workers: int = 1
+
+    def few(self) -> Grounds:
+        """The same with at most TRIAL_IMAGES images, for trials."""
+        chosen = spaced(len(self.reference), TRIAL_IMAGES)
+        places, hashes = [self.geometries[i] for i in chosen], [self.hashes[i] for i in chosen]
+        return replace(self, reference=self.reference[chosen], geometries=places, hashes=hashes)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A correction fitted on the lot, and how unseen good parts fare under it.
+
+    Args:
+        own: image scores and highest pixels of the station's own parts, out of fold.
+        lot: of the lot's, left out in turn; None where too few would be left.
+        own_cell: (n, h, w), None for the station's own reference.
+    """
+
+    name: str
+    rebuilt: Rebuilt
+    own: tuple[Tensor, Tensor]
+    lot: PartScores | None
+    own_cell: Tensor | None = None
+
+    def trial(self) -> Trial | None:
+        """The lot's parts against the station's own."""
+        return None if self.lot is None else trial(self.name, self.own[0], self.lot.image)
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """A first look at the normals: SPARC on a few of the station's images, and what leaving each of them out shows."""
+
+    calibration: Features
+    places: Sequence[Geometry]
+    candidate: Candidate
+    left_out: LeftOut | None
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a calibration arrives at.
+
+    Args:
+        lot_base: image scores of the normals by the station's own reference.
+        thresholds: for image scores and for maps.
+        maps: what is kept per cell: `removed` (h, w) and `left_out` (k, h, w).
+    """
+
+    taken: Candidate
+    choice: Choice
+    lot_base: Tensor
+    thresholds: tuple[Threshold, Threshold]
+    checks: tuple[Check, ...]
+    maps: dict[str, Tensor]
+
+
+def calibrate(
+    grounds: Grounds,
+    normals: Sequence[Seen],
+    *,
+    correction: str,
+    false_reject: float,
+    progress: Callable[[int, int], None],
+) -> Outcome:
+    """Fit, rebuild, set thresholds and check, from the encoded normals of a lot.
+
+    Args:
+        correction: a name, or "auto" for what the evidence favours.
+        progress: called with steps done and steps in all.
+    """
+    screening = screen(grounds, normals)
+    calibration, places = screening.calibration, screening.places
+    progress(1, 5)
+    base = _base(grounds, calibration, places)
+    progress(2, 5)
+    choice = _first_choice(correction, grounds.few(), (calibration, places), base, screening.candidate)
+    progress(3, 5)
+    taken = base if choice.correction == OWN else _candidate(choice.correction, grounds, calibration, places)
+    progress(4, 5)
+    taken, choice = _second_look(correction, base, taken, choice)
+    lot_scores = taken.lot
+    thresholds = (
+        find_threshold(taken.own[0].numpy(), [] if lot_scores is None else lot_scores.image.numpy(), false_reject),
+        find_threshold(taken.own[1].numpy(), [] if lot_scores is None else lot_scores.peak.numpy(), false_reject),
+    )
+    assert base.lot is not None
+    found = (
+        *screening.checks,
+        look.check_energy(screening.left_out, taken.name),
+        look.check_help(choice, taken.name),
+        look.check_threshold(thresholds[0]),
+    )
+    maps = {} if screening.left_out is None else {"removed": screening.left_out.removed}
+    if lot_scores is not None:
+        maps["left_out"] = lot_scores.cell
+    progress(5, 5)
+    return Outcome(taken, choice, base.lot.image, thresholds, found, maps)
+
+
+def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
+    """Look at the normals themselves, before anything is rebuilt on the whole station."""
+    calibration = Features.cat([seen.features for seen in normals])
+    places = [seen.geometry for seen in normals]
+    names, hashes = [str(seen.path) for seen in normals], [seen.sha256 for seen in normals]
+    few = grounds.few()
+    candidate = _candidate(CANDIDATES[0], few, calibration, places, limit=TRIAL_PARTS)
+    left_out, views = None, []
+    if candidate.lot is not None and candidate.own_cell is not None:
+        left_out = left_out_residuals(calibration, few.reference)
+        views = [(candidate.lot.cell, candidate.own_cell), (left_out.residual, left_out.own_residual)]
+    found = (
+        look.check_number(len(names)),
+        look.check_duplicates(calibration, grounds.reference, names, hashes, grounds.hashes),
+        look.check_alignment(calibration, grounds.reference, names),
+        look.check_odd(views, names),
+        look.check_shift(calibration, grounds.reference),
+    )
+    return Screening(calibration, places, candidate, left_out, found)
+
+
+def _base(grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
+    """The station's own reference: it has not seen the normals, so none needs leaving out."""
+    own = Rebuilt(Identity(), grounds.detector)
+    scores = part_scores(own.score(calibration), grounds.detector.map_rule, places)
+    return Candidate(OWN, own, grounds.own, scores)
+
+
+def _candidate(
+    name: str, grounds: Grounds, calibration: Features, places: Sequence[Geometry], *, limit: int | None = None
+) -> Candidate:
+    rebuilt, corrected = rebuild(grounds.detector, CORRECTIONS[name](), grounds.reference, calibration)
+    lot = left_out_scores(rebuilt, grounds.reference, calibration, places, workers=grounds.workers)
+    own = own_scores(rebuilt.detector, corrected, grounds.geometries, limit=limit, workers=grounds.workers)
+    return Candidate(name, rebuilt, (own.image, own.peak), lot, own.cell)
+
+
+def _first_choice(
+    asked: str, few: Grounds, lot: tuple[Features, Sequence[Geometry]], base: Candidate, screened: Candidate
+) -> Choice:
+    """What to fit on the whole station."""
+    standing = base.trial()
+    assert standing is not None
+    if asked != AUTO:
+        return Choice(asked, None, f"{asked} was asked for.", (standing,))
+    first = screened.trial()
+    if first is None or not standing.shifted:
+        return choose(standing, [], len(lot[0]))
+    others = [_candidate(name, few, *lot, limit=TRIAL_PARTS).trial() for name in CANDIDATES[1:]]
+    return choose(standing, [one for one in (first, *others) if one is not None], len(lot[0]))
+
+
+def _second_look(asked: str, base: Candidate, taken: Candidate, choice: Choice) -> tuple[Candidate, Choice]:
+    """Judge what was fitted on the whole station; without being asked for, it stays only if it helps."""
+    standing, tried = base.trial(), taken.trial()
+    assert standing is not None
+    if taken.name == OWN:
+        if asked == OWN:
+            told = replace(choose(standing, [], len(standing.lifts)), correction=OWN)
+            sentence = told.sentence if not standing.shifted else "The station's own reference was asked for."
+            return base, replace(told, helps=False, sentence=sentence)
+        return base, choice
+    if tried is None:
+        return taken, replace(choice, helps=None)
+    judged = judge(standing, tried, asked=asked != AUTO)
+    judged = replace(judged, trials=(*choice.trials, tried))
+    return (base, judged) if judged.correction == OWN else (taken, judged)

@@ -1,0 +1,118 @@
+"""How a lot's good parts differ from each other and from the training parts, cell by cell, before any detector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from sparcal.sparc import project_out, subspace
+from sparcal.types import Features
+
+REACH = 3  # cells by which a displacement is searched
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Each normal against the subspace of the others.
+
+    Args:
+        residual: (k, h, w), squared length of what lies outside.
+        removed: (h, w), mean share of the squared deviation that lies inside: what SPARC removes from an unseen part.
+        own_residual: (n, h, w), the same residual of training parts about their own mean.
+        own_removed: share of the training parts' own deviation that SPARC removes.
+    """
+
+    residual: Tensor
+    removed: Tensor
+    own_residual: Tensor
+    own_removed: float
+
+
+def left_out_residuals(calibration: Features, reference: Features) -> LeftOut:
+    """What the others' subspace leaves of each normal, and of training parts, at the first level."""
+    lot, train = calibration.levels[0], reference.levels[0]
+    k = len(lot)
+    residuals, shares = [], []
+    for j in range(k):
+        others = lot[[i for i in range(k) if i != j]]
+        mean, basis, _ = subspace(others, k - 2)
+        whole = (lot[j] - mean).square().sum(dim=-1)
+        left = (project_out(lot[j : j + 1], mean, basis)[0] - mean).square().sum(dim=-1)
+        residuals.append(left)
+        shares.append(1 - left / whole.clamp_min(torch.finfo(whole.dtype).tiny))
+    mean, basis, _ = subspace(lot, k - 1)
+    own_mean = train.mean(dim=0, dtype=torch.float64).to(train.dtype)
+    own = project_out(train - own_mean + mean, mean, basis) - mean
+    whole_own = (train - own_mean).square().sum(dtype=torch.float64)
+    own_residual = own.square().sum(dim=-1)
+    own_removed = 1 - float(own_residual.sum(dtype=torch.float64) / whole_own) if float(whole_own) > 0 else 0.0
+    return LeftOut(torch.stack(residuals), torch.stack(shares).mean(dim=0), own_residual, own_removed)
+
+
+def prominence(maps: Tensor) -> Tensor:
+    """(n,): how far the highest cell of each (h, w) map stands above nine tenths of its own cells, as a log ratio.
+
+    A light that changes the whole part raises all cells; a defect raises a few.
+    """
+    flat = maps.flatten(1).double()
+    tiny = torch.finfo(torch.float32).tiny
+    return (flat.amax(dim=1).clamp_min(tiny) / flat.quantile(0.9, dim=1).clamp_min(tiny)).log()
+
+
+def spread_and_offset(calibration: Features, reference: Features) -> tuple[float, float]:
+    """The normals' variance about their mean, and the squared offset of that mean from the training mean.
+
+    Both are in units of the training parts' variance, averaged over cells: without a shift they are about 1 and
+    1 / k + 1 / n.
+    """
+    lot, train = calibration.levels[0].double(), reference.levels[0].double()
+    own = _variance(train)
+    offset = float((lot.mean(dim=0) - train.mean(dim=0)).square().sum(dim=-1).mean())
+    return _variance(lot) / own, offset / own
+
+
+def alignment(parts: Features, reference: Features) -> Tensor:
+    """(n,): mean cosine, over cells, of each part's features with the training mean.
+
+    Features are taken less their mean over all cells, so that the pattern of the part counts and not what all cells
+    share.
+    """
+    mean = _pattern(reference.levels[0].mean(dim=0, keepdim=True))
+    return cosine_similarity(_pattern(parts.levels[0]), mean, dim=-1).mean(dim=(1, 2))
+
+
+def displacement(parts: Features, reference: Features) -> tuple[int, int]:
+    """By how many cells (down, right) the parts lie off the training mean, as far as that aligns them clearly better."""
+    lot, mean = _pattern(parts.levels[0].mean(dim=0)[None]), _pattern(reference.levels[0].mean(dim=0)[None])
+    h, w = lot.shape[1:3]
+    reach = min(REACH, (h - 1) // 3, (w - 1) // 3)
+    inside = lot[:, reach : h - reach, reach : w - reach]
+
+    def cosine(down: int, right: int) -> float:
+        moved = torch.roll(mean, (down, right), dims=(1, 2))[:, reach : h - reach, reach : w - reach]
+        return float(cosine_similarity(inside, moved, dim=-1).mean())
+
+    steps = range(-reach, reach + 1)
+    best = max(((down, right) for down in steps for right in steps), key=lambda move: cosine(*move))
+    return best if cosine(*best) > cosine(0, 0) + 0.02 else (0, 0)
+
+
+def part_distances(first: Features, second: Features, reference: Features) -> Tensor:
+    """(n, m): mean squared distance of cells between parts, 1 between two typical training parts, 0 between equals."""
+    a, b = first.levels[0].flatten(1).double(), second.levels[0].flatten(1).double()
+    squares = a.square().sum(1)[:, None] + b.square().sum(1)[None, :] - 2 * a @ b.T
+    cells = first.levels[0].shape[1] * first.levels[0].shape[2]
+    return squares.clamp_min(0) / (2 * cells * _variance(reference.levels[0].double()))
+
+
+def _variance(x: Tensor) -> float:
+    """Squared deviation from the mean at each cell, summed over channels, averaged over cells; never quite 0."""
+    own = (x - x.mean(dim=0)).square().sum(dim=-1).mean()
+    return max(float(own) * len(x) / max(len(x) - 1, 1), 1e-12)
+
+
+def _pattern(x: Tensor) -> Tensor:
+    return x - x.mean(dim=(1, 2), keepdim=True)

@@ -1,0 +1,92 @@
+"""JSON files that are whole or absent, know their kind and version, and show when they were changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sparcal.errors import ArtifactError
+
+FORMAT = 1
+
+
+def now() -> str:
+    """This moment in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def read_record(path: Path, kind: str) -> dict[str, Any]:
+    """A record of this kind and version, checked against its own digest."""
+    record = read_json(path)
+    if record.get("kind") != kind:
+        raise ArtifactError(f"{path} was expected to describe a {kind}, got {record.get('kind')!r}: check the path.")
+    if record.get("format") != FORMAT:
+        writer = record.get("versions", {}).get("sparcal", "of unknown version")
+        raise ArtifactError(
+            f"{path} has format {record.get('format')}, this sparcal reads {FORMAT}: use the sparcal that wrote it "
+            f"({writer}), or fit again."
+        )
+    if record.get("digest") != record_digest(record):
+        raise ArtifactError(f"{path} does not match its own digest, so it was changed or damaged: restore it.")
+    return record
+
+
+def write_record(path: Path, kind: str, content: dict[str, Any]) -> None:
+    """Write a record with kind, format and digest, whole or not at all."""
+    record = {**content, "kind": kind, "format": FORMAT}
+    write_json(path, {**record, "digest": record_digest(record)})
+
+
+def record_digest(record: dict[str, Any]) -> str:
+    """SHA-256 of everything in a record but its digest."""
+    content = {name: value for name, value in record.items() if name != "digest"}
+    return sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file, or an ArtifactError."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path} was expected to be a JSON file, got one that cannot be read: {error}.") from error
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path} was expected to hold a JSON object, got {type(value).__name__}: restore it.")
+    return value
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(value, stream, indent=1, sort_keys=True, allow_nan=False)
+            stream.write("\n")
+        settle(temporary, 0o644)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def settle(path: Path, mode: int) -> None:
+    """Have the file on the disk, with these permissions."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+    path.chmod(mode)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the folder's entries on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
