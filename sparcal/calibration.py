@@ -12,7 +12,17 @@ from sparcal.checks import Check
 from sparcal.choice import CANDIDATES, OWN, Choice, Trial, choose, judge, trial
 from sparcal.corrections import CORRECTIONS, Identity
 from sparcal.disagreement import LeftOut, left_out_residuals
-from sparcal.evidence import PartScores, Rebuilt, left_out_scores, own_scores, part_scores, rebuild, spaced
+from sparcal.evidence import (
+    Folds,
+    PartScores,
+    Rebuilt,
+    left_out_scores,
+    make_folds,
+    own_scores,
+    part_scores,
+    rebuild,
+    spaced,
+)
 from sparcal.images import Geometry
 from sparcal.stream import Seen
 from sparcal.thresholds import Threshold, find_threshold
@@ -32,6 +42,7 @@ class Grounds:
         geometries: of the training images.
         hashes: of the training images.
         own: out-of-fold image scores and highest pixels of the station's own parts by its own reference.
+        folds: in which those were scored.
     """
 
     detector: Detector
@@ -39,13 +50,22 @@ class Grounds:
     geometries: Sequence[Geometry]
     hashes: Sequence[str]
     own: tuple[Tensor, Tensor]
+    folds: Folds
     workers: int = 1
 
     def few(self) -> Grounds:
         """The same with at most TRIAL_IMAGES images, for trials."""
+        if len(self.reference) <= TRIAL_IMAGES:
+            return self
         chosen = spaced(len(self.reference), TRIAL_IMAGES)
-        places, hashes = [self.geometries[i] for i in chosen], [self.hashes[i] for i in chosen]
-        return replace(self, reference=self.reference[chosen], geometries=places, hashes=hashes)
+        reference = self.reference[chosen]
+        return replace(
+            self,
+            reference=reference,
+            geometries=[self.geometries[i] for i in chosen],
+            hashes=[self.hashes[i] for i in chosen],
+            folds=make_folds(self.detector, reference, limit=TRIAL_PARTS, workers=self.workers),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +95,7 @@ class Screening:
 
     calibration: Features
     places: Sequence[Geometry]
+    few: Grounds
     candidate: Candidate
     left_out: LeftOut | None
     checks: tuple[Check, ...]
@@ -117,7 +138,7 @@ def calibrate(
     progress(1, 5)
     base = _base(grounds, calibration, places)
     progress(2, 5)
-    choice = _first_choice(correction, grounds.few(), (calibration, places), base, screening.candidate)
+    choice = _first_choice(correction, screening, base)
     progress(3, 5)
     taken = base if choice.correction == OWN else _candidate(choice.correction, grounds, calibration, places)
     progress(4, 5)
@@ -147,7 +168,7 @@ def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
     places = [seen.geometry for seen in normals]
     names, hashes = [str(seen.path) for seen in normals], [seen.sha256 for seen in normals]
     few = grounds.few()
-    candidate = _candidate(CANDIDATES[0], few, calibration, places, limit=TRIAL_PARTS)
+    candidate = _candidate(CANDIDATES[0], few, calibration, places)
     left_out, views = None, []
     if candidate.lot is not None and candidate.own_cell is not None:
         left_out = left_out_residuals(calibration, few.reference)
@@ -159,7 +180,7 @@ def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
         look.check_odd(views, names),
         look.check_shift(calibration, grounds.reference),
     )
-    return Screening(calibration, places, candidate, left_out, found)
+    return Screening(calibration, places, few, candidate, left_out, found)
 
 
 def _base(grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
@@ -169,28 +190,25 @@ def _base(grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -
     return Candidate(OWN, own, grounds.own, scores)
 
 
-def _candidate(
-    name: str, grounds: Grounds, calibration: Features, places: Sequence[Geometry], *, limit: int | None = None
-) -> Candidate:
+def _candidate(name: str, grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
     rebuilt, corrected = rebuild(grounds.detector, CORRECTIONS[name](), grounds.reference, calibration)
     lot = left_out_scores(rebuilt, grounds.reference, calibration, places, workers=grounds.workers)
-    own = own_scores(rebuilt.detector, corrected, grounds.geometries, limit=limit, workers=grounds.workers)
+    own = own_scores(rebuilt.detector, corrected, grounds.geometries, grounds.folds, workers=grounds.workers)
     return Candidate(name, rebuilt, (own.image, own.peak), lot, own.cell)
 
 
-def _first_choice(
-    asked: str, few: Grounds, lot: tuple[Features, Sequence[Geometry]], base: Candidate, screened: Candidate
-) -> Choice:
+def _first_choice(asked: str, screening: Screening, base: Candidate) -> Choice:
     """What to fit on the whole station."""
     standing = base.trial()
     assert standing is not None
     if asked != AUTO:
         return Choice(asked, None, f"{asked} was asked for.", (standing,))
-    first = screened.trial()
+    calibration, places = screening.calibration, screening.places
+    first = screening.candidate.trial()
     if first is None or not standing.shifted:
-        return choose(standing, [], len(lot[0]))
-    others = [_candidate(name, few, *lot, limit=TRIAL_PARTS).trial() for name in CANDIDATES[1:]]
-    return choose(standing, [one for one in (first, *others) if one is not None], len(lot[0]))
+        return choose(standing, [], len(calibration))
+    others = [_candidate(name, screening.few, calibration, places).trial() for name in CANDIDATES[1:]]
+    return choose(standing, [one for one in (first, *others) if one is not None], len(calibration))
 
 
 def _second_look(asked: str, base: Candidate, taken: Candidate, choice: Choice) -> tuple[Candidate, Choice]:

@@ -208,7 +208,7 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         outside=of.outside,
         seconds=of.seconds,
         versions=of.versions,
-        files={REFERENCE_FILE: of.reference_digest},
+        files=of.files,
     )
 
 

@@ -26,7 +26,15 @@ from sparcal.stationfolder import StationFolder
 from sparcal.stationrecord import StationRecord
 from sparcal.stream import Grids, Seen, encode_each, stranger
 from sparcal.thresholds import Threshold, by_hand, check_rate
-from sparcal.training import encoder_text, fit_reference, load_features, take_in, weights_text
+from sparcal.training import (
+    FOLDS_FILE,
+    encoder_text,
+    fit_reference,
+    load_features,
+    load_folds,
+    take_in,
+    weights_text,
+)
 from sparcal.types import Detector, Encoder
 
 Progress = Callable[[int, int], None]
@@ -285,6 +293,7 @@ class Station:
             geometries=[store.note(key).geometry for key in hashes],
             hashes=hashes,
             own=(torch.tensor(self.record.own), torch.tensor(self.record.own_peak)),
+            folds=load_folds(self.folder.references / self.record.reference / FOLDS_FILE, len(hashes)),
             workers=self.workers,
         )
 

@@ -18,7 +18,7 @@ class StationRecord:
         images: name and SHA-256 of each training image, in order.
         left_out: path and reason of images that were given and not used.
         kinds: (H, W, grey) of the training images.
-        reference: folder of the fitted detector; `reference_digest` is its file's SHA-256.
+        reference: folder of the fitted detector; `files` holds the SHA-256 of each file in it.
         own, own_peak: out-of-fold scores of the station's own parts by its own reference.
         outside: what a map says where the encoder never looked.
     """
@@ -34,7 +34,7 @@ class StationRecord:
     left_out: tuple[tuple[str, str], ...]
     kinds: tuple[Kind, ...]
     reference: str
-    reference_digest: str
+    files: dict[str, str]
     own: tuple[float, ...]
     own_peak: tuple[float, ...]
     outside: float

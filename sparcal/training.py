@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 from sparcal.artifacts import save
 from sparcal.encoders.weights import file_digest
 from sparcal.errors import DataError
-from sparcal.evidence import own_scores
+from sparcal.evidence import Folds, make_folds, own_scores, plain_folds
 from sparcal.featurestore import SHARD, FeatureStore
 from sparcal.freememory import require_memory
 from sparcal.images import Failure, ImageSource
@@ -27,6 +29,7 @@ from sparcal.versions import versions
 
 Progress = Callable[[int, int], None]
 FEWEST = 2
+FOLDS_FILE = "folds.safetensors"
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
 
 
@@ -108,10 +111,13 @@ def fit_reference(
     features = load_features(store, keys)
     geometries = [store.note(key).geometry for key in keys]
     fitted = copy.copy(detector).fit(features)
-    own = own_scores(fitted, features, geometries, workers=workers)
+    folds = make_folds(detector, features, workers=workers)
+    own = own_scores(fitted, features, geometries, folds, workers=workers)
     kinds = {(*store.note(key).geometry.native, store.note(key).grey) for key in keys}
     with folder.workplace() as temporary:
-        digest = file_digest(save(fitted, temporary / REFERENCE_FILE))
+        files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
+        if folds.rows:
+            files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
         record = StationRecord(
             **about,
             created=now(),
@@ -119,8 +125,8 @@ def fit_reference(
             images=intake.images,
             left_out=intake.left_out,
             kinds=tuple(sorted(kinds)),
-            reference=digest[:24],
-            reference_digest=digest,
+            reference=files[REFERENCE_FILE][:24],
+            files=files,
             own=tuple(own.image.tolist()),
             own_peak=tuple(own.peak.tolist()),
             outside=outside_value(own.cell),
@@ -134,6 +140,20 @@ def fit_reference(
             write_record(folder.record, "station", record.to_json())
             details = {"images": len(keys), "operator": record.operator, "reference": record.reference}
             folder.log("fit", details)
+
+
+def load_folds(path: Path, n: int) -> Folds:
+    """The folds that were written with a station of n images, or those of a detector that needs no rows."""
+    parts = plain_folds(n)
+    if not path.exists():
+        return Folds(parts, ())
+    stored = load_file(path)
+    return Folds(parts, tuple(stored[f"rows{number}"] for number in range(len(parts))))
+
+
+def _save_rows(folds: Folds, path: Path) -> Path:
+    save_file({f"rows{number}": rows.contiguous() for number, rows in enumerate(folds.rows)}, path)
+    return path
 
 
 def load_features(store: FeatureStore, keys: Sequence[str]) -> Features:
