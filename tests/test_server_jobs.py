@@ -120,10 +120,13 @@ def test_a_draft_is_open_again_when_its_calibration_ends_badly(database):
             sha = f"{number:064x}"
             add_image(connection, sha)
             drafts.add_image(connection, draft, sha, limit=9)
-        drafts.mark(connection, draft, [f"{number:064x}" for number in range(2)])
-        job = drafts.start(connection, draft, {"operator": "M. Weber"})
+        shas = [f"{number:064x}" for number in range(2)]
+        drafts.mark(connection, draft, shas)
+        with pytest.raises(ConflictError, match="Other images were marked meanwhile"):
+            drafts.start(connection, draft, shas[:1], {"operator": "M. Weber"})
+        job = drafts.start(connection, draft, shas, {"operator": "M. Weber"})
         with pytest.raises(ConflictError, match="is calibrating, so this cannot be done"):
-            drafts.start(connection, draft, {"operator": "second browser"})
+            drafts.start(connection, draft, shas, {"operator": "second browser"})
         jobs.cancel(connection, job)
         assert drafts.get(connection, draft)["state"] == "open"
         jobs.retry(connection, job)
@@ -141,7 +144,7 @@ def test_marks_outside_2_to_8_or_of_strangers_are_refused(database):
         with pytest.raises(NotFoundError, match="not a readable one of this draft"):
             drafts.mark(connection, draft, [SHA])
         with pytest.raises(ConflictError, match="takes 2 to 8 verified good images, got 0"):
-            drafts.start(connection, draft, {})
+            drafts.start(connection, draft, [], {})
         add_image(connection)
         with pytest.raises(ConflictError, match="holds at most 9 images"):
             drafts.add_image(connection, draft, SHA, limit=9)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -47,6 +49,8 @@ def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:
         supervisor = Supervisor(settings) if worker else None
         if supervisor:
             supervisor.start()
+        # Decisions need it; loaded beside the first pages, so that nobody waits for it.
+        threading.Thread(target=import_module, args=("sparcal.station",), daemon=True).start()
         yield
         if supervisor:
             supervisor.stop()

@@ -104,13 +104,21 @@ def good(connection: sqlite3.Connection, draft: int) -> list[str]:
     return [row["sha"] for row in rows]
 
 
-def start(connection: sqlite3.Connection, draft: int, request: dict[str, Any]) -> int:
-    """Send a draft to calibration; the number of its job."""
+def start(connection: sqlite3.Connection, draft: int, seen: list[str], request: dict[str, Any]) -> int:
+    """Send a draft to calibration; the number of its job.
+
+    Args:
+        seen: the images that the operator saw marked; others may have been marked elsewhere meanwhile.
+    """
     row = get(connection, draft)
     require(row, "open")
-    count = len(good(connection, draft))
+    marked = good(connection, draft)
+    if sorted(set(seen)) != marked:
+        raise ConflictError("Other images were marked meanwhile: look at them again, and then calibrate.")
+    count = len(marked)
     if not FEWEST <= count <= MOST:
         raise ConflictError(f"Calibration takes {FEWEST} to {MOST} verified good images, got {count}: mark them first.")
+    _drop_checks(connection, draft)
     connection.execute("UPDATE drafts SET state = 'calibrating' WHERE id = ?", (draft,))
     return jobs.enqueue(connection, "calibrate", {"draft": draft, **request})
 
@@ -137,10 +145,14 @@ def current_checks(row: Row, marked: list[str]) -> Any:
 
 
 def _recheck(connection: sqlite3.Connection, draft: int) -> None:
+    _drop_checks(connection, draft)
     marked = good(connection, draft)
-    stale = connection.execute("SELECT id, subject FROM jobs WHERE kind = 'check' AND state = 'queued'").fetchall()
-    for job in stale:
-        if unpacked(job["subject"])["draft"] == draft:
-            connection.execute("DELETE FROM jobs WHERE id = ?", (job["id"],))
     if len(marked) >= FEWEST and current_checks(get(connection, draft), marked) is None:
         jobs.enqueue(connection, "check", {"draft": draft, "images": marked})
+
+
+def _drop_checks(connection: sqlite3.Connection, draft: int) -> None:
+    """Nobody needs checks of images that are no longer marked."""
+    connection.execute(
+        "DELETE FROM jobs WHERE kind = 'check' AND state = 'queued' AND json_extract(subject, '$.draft') = ?", (draft,)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -25,18 +26,21 @@ _HTTP = {
 }
 
 
-def without_paths(sentence: str, names: dict[str, str] | None = None) -> str:
-    """The sentence with every absolute path cut to its last part, and stored images called by their own names."""
-    cut = _PATH.sub(lambda found: found.group(1) or "/", sentence)
-    for sha, name in (names or {}).items():
-        cut = cut.replace(sha, name)
-    return cut
+def without_paths(sentence: str, known: Mapping[str, str] | None = None) -> str:
+    """The sentence with every absolute path cut to its last part.
+
+    Args:
+        known: paths that may hold spaces, or that are called otherwise among people, and what to write instead.
+    """
+    for path, name in sorted((known or {}).items(), key=lambda item: -len(item[0])):
+        sentence = sentence.replace(path, name)
+    return _PATH.sub(lambda found: found.group(1) or "/", sentence)
 
 
-def sentence_of(error: Exception, names: dict[str, str] | None = None) -> str:
+def sentence_of(error: Exception, known: Mapping[str, str] | None = None) -> str:
     """What a person may read about an error."""
     if isinstance(error, SparcalError):
-        return without_paths(str(error), names)
+        return without_paths(str(error), known)
     if isinstance(error, OSError) and error.strerror:
         return f"The system refused: {error.strerror}."
     return "Something unexpected happened: the server's log says what."
@@ -47,7 +51,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(SparcalError)
     async def refused(request: Request, error: SparcalError) -> Response:
-        return answer(request, _status(error), sentence_of(error))
+        root = request.app.state.context.settings.station
+        return answer(request, _status(error), sentence_of(error, {str(root): root.name}))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import safe_open
 
@@ -21,9 +21,13 @@ from sparcal.server.database import Database, now, packed, unpacked
 from sparcal.server.drafts import ConflictError, NotFoundError
 from sparcal.server.errors import without_paths
 from sparcal.stationfolder import StationFolder
+from sparcal.thresholds import by_hand
+
+if TYPE_CHECKING:
+    from sparcal.station import Station
 
 _MAPS = "maps.safetensors"
-_ENERGY = "removed_share"
+_ENERGY = "removed"
 
 
 def lot_key(lot: str) -> str:
@@ -55,8 +59,8 @@ def active_lot(station: StationFolder) -> dict[str, Any]:
 def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any]:
     """A lot's threshold in force: the one set by hand if there is one."""
     path = station.override(found["name"])
-    override = read_json(path).get("image") if path.is_file() else None
-    threshold: dict[str, Any] = override or found["image_threshold"]
+    chosen = read_json(path).get("image") if path.is_file() else None
+    threshold: dict[str, Any] = found["image_threshold"] if chosen is None else by_hand(chosen).to_json()
     return threshold
 
 
@@ -78,24 +82,26 @@ def summary(station: StationFolder, found: dict[str, Any], gone: set[str]) -> di
 
 def detail(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
     """One lot in full."""
+    folders = {f"{Path(path).parent}/": "" for path, _ in found["images"]}
+    known = {**folders, str(station.root): station.root.name}
     return {
         **summary(station, found, gone),
         "sentence": found["choice"]["sentence"],
         "threshold_sentence": threshold_of(station, found)["sentence"],
-        "checks": [shown_check(check) for check in found["checks"]],
+        "checks": [shown_check(check, known) for check in found["checks"]],
         "images": [{"name": Path(path).name, "sha256": sha} for path, sha in found["images"]],
         "removed_energy": _removed_energy(station, found),
     }
 
 
-def shown_check(check: dict[str, Any]) -> dict[str, Any]:
+def shown_check(check: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
     """A check as pages show it: without paths."""
     number = check["number"]
     return {
         "name": check["name"],
         "number": number if number is not None and math.isfinite(number) else None,
         "verdict": check["verdict"],
-        "sentence": without_paths(check["sentence"]),
+        "sentence": without_paths(check["sentence"], known),
     }
 
 
@@ -142,11 +148,12 @@ def activate(database: Database, station: StationFolder, lot: str | None, *, ope
     """Have a lot judge from now on, or the station's own reference (None)."""
     if lot is not None:
         require_known(station, lot)
+    opened = _open(station)
     with database.write() as connection:
         if lot in discarded(connection):
             raise ConflictError(f"Lot {lot!r} was discarded, so it cannot judge: calibrate a new one.")
         record(connection, "roll back", lot or "", operator, {"from": station.active() or ""})
-        _point_at(station, lot, operator)
+        opened.activate(lot, operator=operator)
 
 
 def decide(
@@ -161,6 +168,7 @@ def decide(
     """Accept a calibrated lot, keep the old reference, or discard the draft."""
     if threshold is not None and outcome != "accept":
         raise DataError("A threshold can be set by hand only when a lot is accepted: leave it out.")
+    opened = _open(station)
     with database.write() as connection:
         row = drafts.decide(connection, draft, outcome)
         result = unpacked(row["result"]) or {}
@@ -175,15 +183,15 @@ def decide(
         if outcome != "accept":
             return
         if threshold is not None and threshold != result.get("threshold"):
-            _set_threshold(station, row["name"], threshold, operator)
-        _point_at(station, row["name"], operator)
+            opened.set_threshold(row["name"], image=threshold, operator=operator)
+        opened.activate(row["name"], operator=operator)
 
 
 def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, Any]:
     """What was fitted, in a few words."""
     return {
         "host": str(facts.get("host", "")),
-        "encoder": str(facts.get("encoder", "")),
+        "encoder": str(facts.get("encoder_id", "")),
         "training": len(facts.get("images", [])),
         "lots": len(station.read_lots()),
     }
@@ -191,13 +199,9 @@ def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, An
 
 def compare(station: StationFolder, first: str, second: str) -> list[dict[str, Any]]:
     """Two lots side by side, one fact per row."""
-    from sparcal.lot import compare as compare_lots
-    from sparcal.station import Station
-
     for name in (first, second):
         require_known(station, name)
-    opened = Station.open(station.root)
-    return compare_lots(opened.lot(first), opened.lot(second))
+    return _open(station).compare(first, second)
 
 
 def _active_since(station: StationFolder) -> str | None:
@@ -205,13 +209,8 @@ def _active_since(station: StationFolder) -> str | None:
     return str(read_json(path)["since"]) if path.is_file() else None
 
 
-def _point_at(station: StationFolder, lot: str | None, operator: str) -> None:
+def _open(station: StationFolder) -> Station:
+    """The station for decisions, opened before a transaction begins: the first time loads torch."""
     from sparcal.station import Station
 
-    Station.open(station.root).activate(lot, operator=operator)
-
-
-def _set_threshold(station: StationFolder, lot: str, value: float, operator: str) -> None:
-    from sparcal.station import Station
-
-    Station.open(station.root).set_threshold(lot, value, operator=operator)
+    return Station.open(station.root)

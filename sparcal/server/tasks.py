@@ -77,7 +77,7 @@ class Tasks:
             if row["kind"] not in SHOWN_AS_IS:
                 pictures.write_view(image, self.store.picture(sha, "view"))
         except DataError as error:
-            change = ("refused", None, None, sentence_of(error, {sha: row["name"]}), sha)
+            change = ("refused", None, None, sentence_of(error, {str(self.store.image(sha)): row["name"]}), sha)
         else:
             change = ("ready", image.width, image.height, None, sha)
         with self.database.write() as connection:
@@ -112,17 +112,15 @@ class Tasks:
 
     def check(self, draft: int, shas: list[str]) -> str:
         """Run the checks on the images that are marked, and keep what they say."""
-        usable = [sha for sha in shas if self.decode(sha)]
-        names = self._names(shas)
+        usable = self._named(draft, [sha for sha in shas if self.decode(sha)])
         found: dict[str, Any] = {"checks": [], "odd": [], "problem": None}
         try:
-            checked = self.station.check([self.store.image(sha) for sha in usable])
+            checked = self.station.check(list(usable))
         except SparcalError as error:
-            found["problem"] = sentence_of(error, names)
+            found["problem"] = sentence_of(error, self._known(draft))
         else:
-            found["checks"] = [self._check(check.to_json(), names) for check in checked]
-            odd = {Path(image).name for check in checked if check.verdict == "stop" for image in check.images}
-            found["odd"] = sorted(odd & set(shas))
+            found["checks"] = [shown_check(check.to_json(), self._known(draft)) for check in checked]
+            found["odd"] = [usable[Path(image)] for one in checked if one.verdict == "stop" for image in one.images]
         with self.database.write() as connection:
             drafts.keep_checks(connection, draft, shas, found)
         return "Checked."
@@ -138,10 +136,10 @@ class Tasks:
         readable = [sha for sha in images if self.decode(sha)]
         total = 2 + len(readable)
         report(0, total)
-        lot = self._calibrated(row["name"], shas, request)
+        lot = self._calibrated(row["name"], draft, shas, request)
         report(2, total)
         comparisons = self._compare(draft, lot, readable, report)
-        result = self._result(lot, request["false_reject"], self._names(images))
+        result = self._result(lot, draft, request["false_reject"])
         with self.database.write() as connection:
             for sha, values in comparisons.items():
                 connection.execute(
@@ -185,15 +183,15 @@ class Tasks:
             self._lots[key] = self.station.lot(name) if name else self.station.own()
         return self._lots[key]
 
-    def _calibrated(self, name: str, shas: list[str], request: dict[str, Any]) -> Lot:
+    def _calibrated(self, name: str, draft: int, shas: list[str], request: dict[str, Any]) -> Lot:
         """A new lot, or the one that a worker wrote before it died."""
         if self.station.folder.lot(name).exists():
             lot = self.station.lot(name)
             if sorted(sha for _, sha in lot.record.images) == sorted(shas):
                 return lot
         return self.station.calibrate(
-            [self.store.image(sha) for sha in shas],
-            name=name,
+            list(self._named(draft, shas)),
+            name,
             correction=request["correction"],
             operator=request["operator"],
             false_reject=request["false_reject"],
@@ -213,14 +211,15 @@ class Tasks:
             pictures.write_heat(heat, target, low=0.0, high=2 * judged.pixel_threshold, clear=True)
         values: dict[str, Any] = {"score": judged.score, "threshold": judged.threshold, "verdict": judged.verdict}
         if judged.verdict == "error":
-            values = {"problem": without_paths(judged.reason or "It cannot be scored.", self._names([sha]))}
+            values = {"problem": without_paths(judged.reason or "It cannot be scored.", self._paths(sha))}
         with self.database.write() as connection:
             scores.add(connection, sha, name, values)
 
     def _compare(self, draft: int, lot: Lot, shas: list[str], report: Reporter) -> dict[str, dict[str, float]]:
         """Scores and heat maps of the same images by the station's own reference and by the lot."""
         own = self.lot("")
-        left_out = dict(zip((sha for _, sha in lot.record.images), lot.record.image.lot, strict=False))
+        hashes = [sha for _, sha in lot.record.images]
+        left_out = dict(zip(hashes, lot.record.image.lot, strict=True)) if lot.record.image.lot else {}
         high = 2 * max(lot.pixel_threshold.value, own.pixel_threshold.value)
         found = {}
         for done, sha in enumerate(shas):
@@ -233,7 +232,7 @@ class Tasks:
                 found[sha] = {"base": sides[0].score, "lot": left_out.get(sha, sides[1].score)}
         return found
 
-    def _result(self, lot: Lot, false_reject: float, names: dict[str, str]) -> dict[str, Any]:
+    def _result(self, lot: Lot, draft: int, false_reject: float) -> dict[str, Any]:
         record = lot.record
         return {
             "lot": record.name,
@@ -243,6 +242,7 @@ class Tasks:
             "threshold": record.image_threshold.value,
             "base_threshold": self.lot("").threshold.value,
             "false_reject": false_reject,
+            "free": record.image_threshold.free,
             "threshold_sentence": record.image_threshold.sentence,
             "scores": {
                 "own_base": list(record.base.own),
@@ -250,12 +250,31 @@ class Tasks:
                 "own": list(record.image.own),
                 "lot": list(record.image.lot),
             },
-            "checks": [self._check(check.to_json(), names) for check in record.checks],
+            "checks": [shown_check(check.to_json(), self._known(draft)) for check in record.checks],
         }
 
-    def _check(self, check: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-        shown = shown_check(check)
-        return shown | {"sentence": without_paths(shown["sentence"], names)}
+    def _named(self, draft: int, shas: list[str]) -> dict[Path, str]:
+        """The images of a draft under the names that people know, because lots and sentences keep file names."""
+        folder = self.store.folder / "named" / str(draft)
+        folder.mkdir(parents=True, exist_ok=True)
+        with self.database.read() as connection:
+            names = {row["sha"]: row["name"] for row in drafts.images(connection, draft)}
+        found: dict[Path, str] = {}
+        for sha in shas:
+            path = folder / names[sha]
+            if path in found or names[sha] in {".", ".."}:
+                path = folder / f"{sha[:8]} {names[sha]}"
+            path.unlink(missing_ok=True)
+            try:
+                os.link(self.store.image(sha), path)
+            except OSError:  # not every file system has links
+                shutil.copyfile(self.store.image(sha), path)
+            found[path] = sha
+        return found
+
+    def _known(self, draft: int) -> dict[str, str]:
+        """What stands for paths in sentences about a draft."""
+        return {f"{self.store.folder / 'named' / str(draft)}/": "", str(self.path): self.path.name}
 
     def _take(self, path: Path) -> Stored:
         """A copy of a file under its hash, refused like an upload would be."""
@@ -285,7 +304,7 @@ class Tasks:
         with self.database.read() as connection:
             return scores.waiting(connection, lot)
 
-    def _names(self, shas: list[str]) -> dict[str, str]:
+    def _paths(self, sha: str) -> dict[str, str]:
         with self.database.read() as connection:
-            rows = connection.execute("SELECT sha, name FROM images").fetchall()
-        return {row["sha"]: row["name"] for row in rows if row["sha"] in set(shas)}
+            row = connection.execute("SELECT name FROM images WHERE sha = ?", (sha,)).fetchone()
+        return {str(self.store.image(sha)): row["name"], str(self.path): self.path.name}

@@ -87,6 +87,7 @@ class Watchdog:
 
 def work(database: Database, run: Callable[[Job, Reporter], str], *, watchdog: Watchdog) -> bool:
     """Do the next job; False if there was none."""
+    root = database.path.parents[1]
     job = jobs.claim(database)
     if job is None:
         return False
@@ -98,10 +99,10 @@ def work(database: Database, run: Callable[[Job, Reporter], str], *, watchdog: W
     except StepAsideError:
         jobs.step_back(database, job.id)
     except SparcalError as error:
-        jobs.finish(database, job.id, "failed", message=sentence_of(error))
+        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
     except Exception as error:
         _log.exception("job %d (%s)", job.id, job.kind)
-        jobs.finish(database, job.id, "failed", message=sentence_of(error))
+        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
     else:
         jobs.finish(database, job.id, "done", message=message)
     finally:
@@ -116,6 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--watch", type=Path)
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+    os.nice(5)  # whoever looks at a page goes first
     threading.Thread(target=_leave_with_server, daemon=True).start()
     folder: Path = given.station / FOLDER
     database = Database.at(folder)

@@ -146,7 +146,7 @@ def mark_good(draft: Number, body: Marks, here: Here) -> DraftAnswer:
 def calibrate(draft: Number, body: Calibration, here: Here) -> JobStarted:
     """Calibrate the lot on its good images; the station goes on with the old reference until somebody accepts."""
     with here.database.write() as connection:
-        return JobStarted(job=drafts.start(connection, draft, body.model_dump()))
+        return JobStarted(job=drafts.start(connection, draft, body.images, body.model_dump(exclude={"images"})))
 
 
 @router.post("/drafts/{draft}/decision")

@@ -61,6 +61,8 @@ class Marks(Model):
 class Calibration(Signed):
     """How a lot is to be calibrated."""
 
+    images: list[Sha] = Field(max_length=64, description="The images that whoever signs saw marked as good.")
+
     false_reject: float = Field(0.05, gt=0, lt=1, description="Share of good parts that may be rejected.")
     correction: Literal["auto", "sparc", "sparc-recentred", "normals"] = Field(
         "auto", description="auto decides by evidence."

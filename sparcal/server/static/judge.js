@@ -7,6 +7,7 @@ const viewer = new Viewer(find("#viewer"));
 const lot = new URLSearchParams(location.search).get("lot");
 let rows = [];
 let chosen = null;
+let picked = false;  // until somebody picks an image, the worst one is shown
 let limit = PAGE;
 
 listen((state) => {
@@ -55,7 +56,7 @@ async function load() {
   find("#empty").hidden = any;
   find("#image").hidden = rows.length === 0;
   find("#more").hidden = rows.length < limit || limit >= 500;
-  if (!rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
+  if (!picked || !rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
   showList();
   showChosen();
 }
@@ -90,6 +91,7 @@ function gauge(row) {
 }
 
 function choose(id) {
+  picked = true;
   chosen = id;
   showList();
   showChosen();

@@ -6,6 +6,8 @@ const FEWEST = 2, MOST = 8;
 let id = Number(new URLSearchParams(location.search).get("draft")) || null;
 let draft = null;
 let marking = Promise.resolve();
+let edits = 0;  // marks made here; an answer that was asked for before the latest one is out of date
+let unsent = 0;
 let shownResult = null;
 
 listen(load);
@@ -22,7 +24,8 @@ find("#calibrate").addEventListener("click", async () => {
   const operator = await signed(`Calibrate lot ${draft.name}: who verified the good parts?`, { button: "Calibrate" });
   if (!operator) return;
   await attempt(async () => {
-    await api("POST", `/drafts/${id}/calibrate`, { operator, false_reject: Number(find("#false-reject").value), correction: find("#correction").value });
+    await marking;
+    await api("POST", `/drafts/${id}/calibrate`, { operator, images: marked(), false_reject: Number(find("#false-reject").value), correction: find("#correction").value });
     await refresh();
   });
 });
@@ -55,8 +58,9 @@ async function load() {
     id = wanted ? Number(wanted) : null;
   }
   if (!id) return stage("begin");
-  await marking;
-  show(await api("GET", `/drafts/${id}`));
+  const asked = edits;
+  const value = await api("GET", `/drafts/${id}`);
+  if (unsent === 0 && asked === edits) show(value);
 }
 
 function stage(name) {
@@ -86,8 +90,12 @@ function toggle(image) {
   draft.checking = now.size >= FEWEST;
   showMarks();
   const chosen = [...now];
-  marking = marking.then(() => attempt(() => api("PUT", `/drafts/${id}/good`, { images: chosen }))).then(() => undefined);
-  marking.then(refresh);
+  edits += 1;
+  unsent += 1;
+  marking = marking.then(() => attempt(() => api("PUT", `/drafts/${id}/good`, { images: chosen }))).then(() => {
+    unsent -= 1;
+    return refresh(true);
+  });
 }
 
 function remove(image) {
@@ -160,7 +168,7 @@ function showResult() {
     after.move(threshold);
     const good = [...own, ...lot];
     const above = good.filter((score) => score > threshold).length;
-    find("#rate").textContent = `Expected false rejects: ${byHand ? `${percent(above / good.length)} (${above} of ${good.length} known good parts)` : `at most ${percent(result.false_reject)}`}`;
+    find("#rate").textContent = `Expected false rejects: ${byHand ? `${percent(above / good.length)} (${above} of ${good.length} known good parts)` : result.free ? `at most ${percent(result.false_reject)}` : `${percent(result.false_reject)} asked for, not guaranteed`}`;
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;
     for (const place of document.querySelectorAll("[data-after]")) {

@@ -123,13 +123,13 @@ const listeners = [];
 let revision = -1;
 let timer;
 export function listen(listener) { listeners.push(listener); }
-export async function refresh() {
+export async function refresh(anyway = false) {
   clearTimeout(timer);
   let pause = 1000;
   try {
     const state = await api("GET", "/state");
     showState(state);
-    if (state.revision !== revision) {
+    if (state.revision !== revision || anyway === true) {
       revision = state.revision;
       for (const listener of listeners) await attempt(() => listener(state));
       if (find("#queue").open) await showQueue();
@@ -140,7 +140,7 @@ export async function refresh() {
     find("#live").textContent = error.message;
     pause = 3000;
   }
-  timer = setTimeout(refresh, document.hidden ? 5 * pause : pause);
+  timer = setTimeout(() => refresh(), document.hidden ? 5 * pause : pause);
 }
 
 function showState(state) {
@@ -203,4 +203,4 @@ find("#help-button").addEventListener("click", () => shortcuts.get("?").action()
 find("#queue-button").addEventListener("click", async () => { await attempt(showQueue); find("#queue").showModal(); });
 for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
 window.addEventListener("unhandledrejection", (event) => say(`The page made a mistake (${event.reason?.message ?? "unknown"}): reload it.`));
-queueMicrotask(refresh);
+queueMicrotask(() => refresh());
