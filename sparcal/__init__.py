@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from sparcal.hosts import HOSTS as HOSTS
     from sparcal.hosts import load_host as load_host
     from sparcal.images import encode as encode
+    from sparcal.lot import Lot as Lot
     from sparcal.score import score_lot as score_lot
     from sparcal.sparc import SPARC as SPARC
+    from sparcal.station import Station as Station
     from sparcal.types import Features as Features
     from sparcal.types import Scores as Scores
 
@@ -28,9 +30,11 @@ _HOMES = {
     "DETECTORS": "detectors",
     "Features": "types",
     "HOSTS": "hosts",
+    "Lot": "lot",
     "SPARC": "sparc",
     "Scores": "types",
     "SparcalError": "errors",
+    "Station": "station",
     "encode": "images",
     "load": "artifacts",
     "load_encoder": "encoders",
@@ -45,8 +49,10 @@ __all__ = [
     "HOSTS",
     "SPARC",
     "Features",
+    "Lot",
     "Scores",
     "SparcalError",
+    "Station",
     "encode",
     "load",
     "load_encoder",

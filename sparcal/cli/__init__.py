@@ -18,7 +18,7 @@ from sparcal.cli.console import CallError, say
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
-_COMMANDS = ("listing", "demo", "bench", "serve")
+_COMMANDS = ("fit", "calibrate", "score", "lots", "demo", "serve", "export", "listing", "bench")
 
 app = typer.Typer(
     name="sparcal",

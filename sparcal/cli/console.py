@@ -46,6 +46,17 @@ def progress(what: str) -> Iterator[Progress]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+def use_cores() -> int:
+    """How many threads to work with; torch then takes one core in each, never cores times threads."""
+    import os
+
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(1)
+    return cores
+
+
 def print_json(value: object) -> None:
     """One JSON value on standard output; a value that is not a number is null, as JSON has no NaN."""
     typer.echo(json.dumps(_without_nan(value), ensure_ascii=False))

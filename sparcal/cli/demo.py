@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, progress, say, wrong_call
+from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
 
 if TYPE_CHECKING:
     from sparcal.bench.demonstration import Shift
@@ -29,19 +28,17 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Render parts and a shifted lot, calibrate, and compare base, rivals and SPARC side by side."""
-    import torch
-
     from sparcal.bench.demonstration import CONTRASTED, Plan, run_demonstration, summarise
     from sparcal.bench.demopage import SHIFTS, write_page
 
     with wrong_call():
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
     other = replace(plan, shift="lights" if shift == "random" else "random", corrections=CONTRASTED, ks=plan.ks[:1])
-    torch.set_num_threads(1)  # seeds run side by side, one core each
+    workers = use_cores()
     with progress(f"Lot with {SHIFTS[plan.shift]}") as report:
-        result = run_demonstration(plan, workers=os.cpu_count() or 1, progress=report)
+        result = run_demonstration(plan, workers=workers, progress=report)
     with progress(f"Lot with {SHIFTS[other.shift]}") as report:
-        contrast = run_demonstration(other, workers=os.cpu_count() or 1, progress=report)
+        contrast = run_demonstration(other, workers=workers, progress=report)
     page = write_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
     if as_json:
         print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})

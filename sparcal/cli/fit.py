@@ -1,0 +1,59 @@
+"""`sparcal fit`: a station from a folder of good parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparcal.cli.console import Json, print_json, progress, say, use_cores, wrong_call
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(fit)
+
+
+def fit(
+    normals: Annotated[str, typer.Argument(help="Folder, file or pattern of images of good parts.")],
+    station: Annotated[Path, typer.Option(help="Folder of the station to make.")],
+    host: Annotated[str, typer.Option(help="Detector configuration; see 'sparcal hosts'.")] = "patchcore",
+    encoder: Annotated[str | None, typer.Option(help="Another encoder than the host's own, e.g. bundled.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    operator: Annotated[str | None, typer.Option(help="Who does this; kept in the station's history.")] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add the images to a station that exists.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fit a host on good parts once, and keep their features, so that each lot only needs a few images."""
+    from sparcal.hosts import find_host
+    from sparcal.images import find_images
+    from sparcal.station import Station
+
+    with wrong_call():
+        find_host(host)
+        images = find_images(normals)
+    workers = use_cores()
+    with progress("Encoding good parts") as report:
+        if add:
+            opened = Station.open(station, weights=weights, workers=workers)
+            fitted = opened.add(images, operator=operator, progress=report)
+        else:
+            fitted = Station.fit(
+                images,
+                host,
+                path=station,
+                encoder=encoder,
+                weights=weights,
+                operator=operator,
+                workers=workers,
+                progress=report,
+            )
+    own = fitted.own()
+    if as_json:
+        said = {"station": str(station), "host": fitted.record.host, "encoder": fitted.record.encoder_id}
+        print_json({**said, "images": len(fitted.record.images), "threshold": own.threshold.to_json()})
+        return
+    say(f"The station {station} is fitted on {len(fitted.record.images)} good parts.")
+    say(own.threshold.sentence)
+    say("It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME.")
