@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -25,12 +25,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sparcal import runner
 from sparcal.errors import ArtifactError, DataError
 from sparcal.records import write_record
-from sparcal.statefile import LotState, write_state
+from sparcal.statefile import LotFacts, LotState, write_state
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from sparcal.graph import LotGraph, LotModel
+    from sparcal.kinds import Kind
+    from sparcal.lot import Lot
+    from sparcal.preprocess import Preprocess
 
 Format = Literal["onnx", "openvino"]
 
@@ -44,6 +47,36 @@ LARGEST_FILE = 2**31 - 2**24  # protobuf ends at 2 GiB
 _TRACED_LENGTH = {"m": 64, "r": 3, "s": 2}
 
 
+def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"] = "onnx") -> Path:
+    """Write a lot of a station; the path of the model or state file.
+
+    Args:
+        target: a folder; with "state", the file to write.
+        format: "state" writes the lot alone, for graphs of the same station that were exported before.
+    """
+    model = lot_model(lot)
+    return (
+        export_state(model, target)
+        if format == "state"
+        else export_model(model, target, format=format, probe=_images(lot))
+    )
+
+
+def lot_model(lot: Lot) -> LotModel:
+    """What a lot of a station is to its graph."""
+    from sparcal.graph import LotModel
+
+    record, encoder = lot.record, lot.station.encoder
+    return LotModel(
+        encoder=encoder,
+        correction=lot.rebuilt.correction,
+        detector=lot.rebuilt.detector,
+        threshold=lot.threshold.value,
+        facts=LotFacts(lot.name, lot.pixel_threshold.value, record.outside, record.kinds),
+        size=_input_size(encoder.preprocess, record.kinds),
+    )
+
+
 def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx", probe: Tensor | None = None) -> Path:
     """Write a lot's graph and metadata to `folder`, once it agrees with the library; the path of the model file.
 
@@ -53,7 +86,7 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
     from sparcal.graph import LotGraph
 
     if format not in get_args(Format):
-        raise DataError(f"A model can be exported as {' or '.join(get_args(Format))}, got {format!r}.")
+        raise DataError(f"A model can be exported as onnx, openvino or state, got {format!r}: choose one of these.")
     graph = LotGraph(model)
     state = _lot_state(graph, model)
     with _staged(Path(folder), format) as staging:
@@ -65,6 +98,7 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
         content = _metadata(graph, model, state, format) | {
             "files": {file.name: runner.file_sha256(file) for file in sorted(staging.iterdir())},
             "difference_from_torch": difference,
+            "compared_on": "noise" if probe is None else f"{len(probe)} images",
         }
         write_record(staging / runner.METADATA, runner.KIND, content)
     return Path(folder) / path.name
@@ -223,6 +257,24 @@ def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
     return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
 
 
+def _input_size(preprocess: Preprocess, kinds: Sequence[Kind]) -> tuple[int, int] | None:
+    """The one input size of images of these kinds; None where they give several."""
+    from PIL import Image
+
+    sizes = {preprocess.array(Image.new("RGB", (w, h)))[1].input for h, w, _ in kinds}
+    return preprocess.output_size or (sizes.pop() if len(sizes) == 1 else None)
+
+
+def _images(lot: Lot) -> Tensor | None:
+    """A few images of the lot, if they are still where they were when it was calibrated."""
+    from sparcal.images import load_batches
+
+    paths = [Path(path) for path, _ in lot.record.images or lot.station.record.images]
+    found = [path for path in paths if path.is_file()][:3]
+    batches = list(load_batches(found, lot.station.encoder.preprocess))
+    return batches[0].pixels if batches and batches[0].paths else None
+
+
 def _noise(graph: LotGraph) -> Tensor:
     import torch
 
@@ -266,12 +318,12 @@ def _import(package: str) -> Any:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("sparcal", "torch", "timm", "open_clip_torch", "onnx", "onnxscript", "onnxruntime", "openvino"):
-        try:
+    from sparcal.versions import versions
+
+    found = versions()
+    for package in ("onnx", "onnxscript", "onnxruntime", "openvino"):
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -109,13 +109,11 @@ def lot_state(graph: LotGraph, model: LotModel) -> State:
     """What a lot decided, by the names under which `graph` takes it: float32, and int64 for indices."""
     if rule_of(model.detector) != graph.rule or model.detector.map_rule != graph.map_rule:
         raise DataError(
-            f"The lot {model.facts.name!r} must be of the station that the graph was exported from, got another detector, "
+            f"{model.facts.title} must be of the station that the graph was exported from, got another detector, "
             f"{model.detector}: export its graph as well."
         )
     if not math.isfinite(model.threshold):
-        raise DataError(
-            f"The lot {model.facts.name!r} can be exported with a finite threshold, got {model.threshold}: set one."
-        )
+        raise DataError(f"{model.facts.title} can be exported with a finite threshold, got {model.threshold}: set one.")
     mean, basis = _correction_state(model.correction, graph.grid)
     state = {
         "sparc_mean": mean,
@@ -123,7 +121,7 @@ def lot_state(graph: LotGraph, model: LotModel) -> State:
         "threshold": torch.tensor(model.threshold, dtype=torch.float32),
         **state_of(model.detector),
     }
-    check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.facts.name)
+    check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.facts.title)
     return {name: state[name].cpu().contiguous() for name in graph.shapes}
 
 

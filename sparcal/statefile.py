@@ -30,21 +30,27 @@ class LotFacts:
     """What is known about a lot beside its graph.
 
     Args:
+        name: None for a station's own reference, before any lot.
         pixel_threshold: a map is anomalous where it is higher.
         outside: what a map says where the encoder never looked; None for a value below all others of the image.
         kinds: (H, W, grey) of the images it was calibrated on; see `sparcal.kinds`.
     """
 
-    name: str
+    name: str | None
     pixel_threshold: float | None = None
     outside: float | None = None
     kinds: tuple[Kind, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The lot at the start of a sentence."""
+        return "The station's own reference" if self.name is None else f"The lot {self.name!r}"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LotFacts:
         """The facts as `asdict` gave them, back from JSON."""
         kinds = tuple((int(h), int(w), bool(grey)) for h, w, grey in data["kinds"])
-        return cls(str(data["name"]), data["pixel_threshold"], data["outside"], kinds)
+        return cls(data["name"], data["pixel_threshold"], data["outside"], kinds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +126,16 @@ def check_fits(state: LotState, signature: str, shapes: Mapping[str, tuple[int |
     """Raise DataError unless a graph of that signature takes this state."""
     if state.signature != signature:
         raise DataError(
-            f"The state of lot {state.facts.name!r} must be of the station that the graph was exported from, got one for "
-            "another encoder, input size or detector: export the graph of its own station."
+            f"{state.facts.title} must be of the station that the graph was exported from, got a state for another "
+            "encoder, input size or detector: export the graph of its own station."
         )
-    check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.facts.name)
+    check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.facts.title)
 
 
-def check_shapes(found: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], lot: str) -> None:
+def check_shapes(found: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], who: str) -> None:
     """Raise ShapeError unless every tensor is there with its shape; an axis with a letter may have any length."""
     if set(found) != set(shapes):
-        raise ShapeError(f"The lot {lot!r} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(found))}.")
+        raise ShapeError(f"{who} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(found))}.")
     for name, shape in shapes.items():
         got = found[name]
         fits = len(got) == len(shape) and all(
@@ -137,6 +143,6 @@ def check_shapes(found: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tupl
         )
         if not fits:
             raise ShapeError(
-                f"The lot {lot!r} must give {name} as ({', '.join(map(str, shape))}), got {got}: "
+                f"{who} must give {name} as ({', '.join(map(str, shape))}), got {got}: "
                 "calibrate it with the encoder and image size of the graph."
             )

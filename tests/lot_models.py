@@ -12,6 +12,7 @@ from sparcal.detectors import AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cel
 from sparcal.graph import LotModel
 from sparcal.statefile import LotFacts
 
+TINY_RESNET = "timm:test_resnet.r160_in1k?layers=8,16&aggregate=pool&resize=square&size=64"
 DETECTORS = {
     "patchcore": lambda: PatchCore(coreset=0.3),
     "patchcore-anomalib": lambda: PatchCore(coreset=0.3, anchors=0, squared=False, reweight=5, neighbours=2),
@@ -24,8 +25,7 @@ DETECTORS = {
 
 @cache
 def tiny_resnet():
-    spec = "timm:test_resnet.r160_in1k?layers=8,16&aggregate=pool&resize=square&size=64"
-    return load_encoder(spec, weights="random:0")
+    return load_encoder(TINY_RESNET, weights="random:0")
 
 
 def photographs(count, *, seed, defects=False, size=(72, 90)):

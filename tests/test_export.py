@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from lot_models import calibrated, photographs, pixels
+from lot_models import TINY_RESNET, calibrated, photographs, pixels
+from PIL import Image
 from tiny_clip import tiny_encoder
 
 from sparcal import export, load_encoder, runner
+from sparcal.cli import run
+from sparcal.demo import make_demo
 from sparcal.errors import ArtifactError, DataError, MissingExtraError
-from sparcal.export import export_model, export_state
+from sparcal.export import export_lot, export_model, export_state
+from sparcal.preprocess import Preprocess
 from sparcal.runner import load_exported, open_graph
 from sparcal.statefile import LotFacts, read_state
+from sparcal.station import Station
 
 FORMATS = ("onnx", "openvino")
 
@@ -85,7 +92,7 @@ def test_a_state_file_replaces_the_lot(exported, tmp_path, name, format):
     second = calibrated(name, lot="L2 ü", reference=7, k=3, seed=9)
     state = export_state(second, tmp_path / "L2.safetensors")
     image = photographs(1, seed=20, defects=True)[0]
-    (array, _), before = first.encoder.preprocess(image_of(image)), load_exported(path).judge(image)
+    (array, _), before = first.encoder.preprocess(Image.fromarray(image)), load_exported(path).judge(image)
     after = load_exported(path, state=state).judge(image)
     for verdict, model in ((before, first), (after, second)):
         score = float(model.score(array[None])[0].image)
@@ -97,16 +104,10 @@ def test_a_state_file_replaces_the_lot(exported, tmp_path, name, format):
     assert state.stat().st_size < path.parent.joinpath("metadata.json").stat().st_size + 4e6
 
 
-def image_of(array):
-    from PIL import Image
-
-    return Image.fromarray(array)
-
-
 def test_a_state_file_of_another_station_is_refused(exported, tmp_path):
     _, path = exported("patchcore", "onnx")
     state = export_state(calibrated("anomalydino", lot="other"), tmp_path / "x.safetensors")
-    with pytest.raises(DataError, match="The state of lot 'other' must be of the station"):
+    with pytest.raises(DataError, match="The lot 'other' must be of the station .* got a state for another"):
         load_exported(path, state=state)
 
 
@@ -151,7 +152,9 @@ def test_a_graph_over_2_gb_keeps_its_weights_beside_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_vision_transformer_off_its_own_size_agrees(tmp_path, format):
     """OpenVINO resizes position tables in its own way, so they must have been resized before."""
-    encoder = load_encoder("timm:test_vit.r160_in1k?resize=square&size=96", weights="random:0")
+    spec = "timm:vit_tiny_patch16_224.augreg_in21k?resize=square&size=96&layers=1&norm=0&aggregate=levels"
+    encoder = load_encoder(spec, weights="random:0")
+    encoder.model.pos_embed.mul_(20)
     path = export_model(calibrated("anomalydino", encoder), tmp_path, format=format)
     assert max(json.loads((path.parent / "metadata.json").read_text())["difference_from_torch"].values()) < 1e-4
 
@@ -210,7 +213,7 @@ def test_each_model_needs_a_folder_of_its_own(exported, tmp_path):
 
 
 def test_other_formats_are_refused(tmp_path):
-    with pytest.raises(DataError, match="exported as onnx or openvino, got 'tensorrt'"):
+    with pytest.raises(DataError, match="exported as onnx, openvino or state, got 'tensorrt'"):
         export_model(calibrated("patchcore"), tmp_path, format="tensorrt")
 
 
@@ -244,3 +247,106 @@ def test_the_state_holds_what_the_lot_decided(tmp_path):
     np.testing.assert_array_equal(state.arrays["sparc_basis"], model.correction.basis_[0])
     np.testing.assert_array_equal(state.arrays["channels"], model.detector.channels_)
     assert state.arrays["gaussian_whitener"].shape == (8, 8, 9, 240)
+
+
+def write_parts(root):
+    """Folders as a factory has them: training parts, and two lots with their good parts."""
+    parts = make_demo(0, train=10, good=6, bad=2)
+    folders = {
+        "train": parts.train,
+        "lot42/good": parts.lot_good[:4],
+        "lot43/good": parts.lot_good[1:4],
+        "lot43/all": parts.lot_good[4:] + parts.lot_bad,
+    }
+    for folder, group in folders.items():
+        (root / folder).mkdir(parents=True)
+        for part in group:
+            Image.fromarray(part.image).save(root / folder / f"{part.name}.png")
+
+
+@pytest.fixture(scope="module")
+def station(tmp_path_factory):
+    """A station with two lots, of the tiny network."""
+    root = tmp_path_factory.mktemp("factory")
+    write_parts(root)
+    made = Station.fit(root / "train", encoder=TINY_RESNET, weights="random:0", path=root / "station")
+    made.calibrate(root / "lot42/good", name="L42", correction="sparc")
+    made.calibrate(root / "lot43/good", name="L43/\u00fc")
+    return made
+
+
+def test_an_exported_lot_judges_as_the_lot_does(station, tmp_path):
+    lot = station.lot("L42")
+    images = sorted((station.path.parent / "lot43/all").iterdir())
+    loaded = load_exported(export_lot(lot, tmp_path / "L42"))
+    for path, expected in zip(images, lot.score(images), strict=True):
+        verdict = loaded.judge(path)
+        assert verdict.score == pytest.approx(expected.score, rel=1e-3)
+        assert (verdict.verdict, verdict.threshold) == (expected.verdict, pytest.approx(expected.threshold))
+        np.testing.assert_allclose(loaded.draw(verdict), expected.heat(), rtol=1e-3)
+    with pytest.raises(DataError, match="must have 256 x 256 colour pixels"):
+        loaded.judge(np.zeros((64, 64, 3), np.uint8))
+    said = json.loads((tmp_path / "L42/metadata.json").read_text())
+    assert said["compared_on"] == "3 images"
+    assert said["lot"]["pixel_threshold"] == lot.pixel_threshold.value
+
+
+def test_the_own_reference_of_a_station_exports(station, tmp_path):
+    own = station.own()
+    images = sorted((station.path.parent / "lot43/all").iterdir())
+    state = export_lot(own, tmp_path / "own.safetensors", format="state")
+    loaded = load_exported(export_lot(station.lot("L42"), tmp_path / "L42"), state=state)
+    assert loaded.lot.name is None
+    assert loaded.judge(images[0]).score == pytest.approx(own.score(images[0])[0].score, rel=1e-3)
+
+
+def test_lots_of_images_in_memory_are_compared_on_noise(tmp_path):
+    station = Station.fit(photographs(6, seed=0), encoder=TINY_RESNET, weights="random:0", path=tmp_path / "station")
+    path = export_lot(station.calibrate(photographs(3, seed=1), name="L"), tmp_path / "L")
+    assert json.loads((path.parent / "metadata.json").read_text())["compared_on"] == "noise"
+
+
+def test_the_input_size_follows_the_images_where_the_encoder_leaves_it_open():
+    free = Preprocess(size=64, resize="short")
+    assert export._input_size(free, [(72, 90, False)]) == (64, 80)
+    assert export._input_size(free, [(72, 90, False), (72, 90, True)]) == (64, 80)
+    assert export._input_size(free, [(72, 90, False), (72, 72, False)]) is None
+    assert export._input_size(Preprocess(size=64, crop=32), [(72, 90, False), (72, 72, False)]) == (32, 32)
+
+
+def test_the_command_writes_a_graph_and_a_state(station, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run([*command(station), "--lot", "L42", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["lot"], said["format"], said["path"]) == ("L42", "onnx", "L42-onnx/model.onnx")
+    assert said["files"] == ["L42-onnx/metadata.json", "L42-onnx/model.onnx"]
+    assert said["difference_from_torch"]["score"] < 1e-4
+    assert run([*command(station), "--lot", "L43/\u00fc", "--format", "state"]) == 0
+    assert "L43%2F%C3%BC.safetensors" in capsys.readouterr().out
+    assert load_exported(said["path"], state=tmp_path / "L43%2F%C3%BC.safetensors").lot.name == "L43/\u00fc"
+
+
+def test_the_command_refuses_in_one_sentence(station, tmp_path, capsys):
+    assert run([*command(station), "--lot", "none"]) == 1
+    assert "has no lot 'none'; it has L42, L43/\u00fc." in capsys.readouterr().err
+    assert run([*command(station), "--format", "tensorrt"]) == 2
+    assert "is not one of 'onnx', 'openvino', 'state'" in capsys.readouterr().err
+    assert run([*command(station), "--weights", str(tmp_path / "gone.pt")]) == 1
+    assert "were expected in the file" in capsys.readouterr().err
+    assert run(["export", str(tmp_path / "nothing")]) == 1
+    assert "There is no station at" in capsys.readouterr().err
+
+
+def command(station):
+    return ["export", str(station.path)]
+
+
+def test_the_script_of_the_export_page_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs/export.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    write_parts(tmp_path / "parts")
+    monkeypatch.chdir(tmp_path)
+    exec(script, {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all(line.split()[2] in ("pass", "fail") for line in lines)

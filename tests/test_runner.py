@@ -270,10 +270,10 @@ def test_reading_a_state_without_safetensors_names_it(tmp_path, monkeypatch):
 
 
 def test_shapes_must_fit():
-    check_shapes({"a": (5, 2), "b": ()}, {"a": ("m", 2), "b": ()}, "L")
+    check_shapes({"a": (5, 2), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
     with pytest.raises(ShapeError, match=r"The lot 'L' must give a as \(m, 2\), got \(5, 3\)"):
-        check_shapes({"a": (5, 3), "b": ()}, {"a": ("m", 2), "b": ()}, "L")
+        check_shapes({"a": (5, 3), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
     with pytest.raises(ShapeError, match=r"must give a as \(m, 2\), got \(5,\)"):
-        check_shapes({"a": (5,), "b": ()}, {"a": ("m", 2), "b": ()}, "L")
+        check_shapes({"a": (5,), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
     with pytest.raises(ShapeError, match="must give the tensors a, b, got a"):
-        check_shapes({"a": (5, 2)}, {"a": ("m", 2), "b": ()}, "L")
+        check_shapes({"a": (5, 2)}, {"a": ("m", 2), "b": ()}, "The lot 'L'")

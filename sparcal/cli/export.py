@@ -1,0 +1,52 @@
+"""`sparcal export`: a calibrated lot for machines without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sparcal.cli.console import Json, print_json, print_table, progress
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(export)
+
+
+def export(
+    station: Annotated[Path, typer.Argument(help="The station's folder, made by sparcal fit.")],
+    lot: Annotated[str | None, typer.Option(help="The lot's name; by default the active one.")] = None,
+    format_: Annotated[
+        Literal["onnx", "openvino", "state"],
+        typer.Option("--format", help="A whole graph, or state: this lot alone, for a graph exported before."),
+    ] = "onnx",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write (state: file); by default LOT-FORMAT or LOT.safetensors.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="Where the encoder's weights are now.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Export a lot as one ONNX or OpenVINO graph that runs without torch."""
+    from sparcal.export import export_lot
+    from sparcal.lotnames import folder_name
+    from sparcal.runner import METADATA
+    from sparcal.station import Station
+
+    chosen = Station.open(station, weights=weights).lot(lot)
+    name = folder_name(chosen.name) if chosen.name is not None else "own"
+    target = out or Path(f"{name}.safetensors" if format_ == "state" else f"{name}-{format_}")
+    with progress("Exporting"):
+        path = export_lot(chosen, target, format=format_)
+    written = [path] if format_ == "state" else sorted(file for file in path.parent.iterdir() if file.is_file())
+    report = {"lot": chosen.name, "format": format_, "path": str(path), "threshold": chosen.threshold.value}
+    if format_ != "state":
+        metadata = json.loads((path.parent / METADATA).read_text(encoding="utf-8"))
+        report |= {name: metadata[name] for name in ("difference_from_torch", "compared_on")}
+    if as_json:
+        print_json({**report, "files": [str(file) for file in written]})
+        return
+    rows = [{"file": str(file), "MB": file.stat().st_size / 1e6} for file in written]
+    print_table(rows, title=f"{chosen.title}, exported as {format_}")
