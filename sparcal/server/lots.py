@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MAPS = "maps.safetensors"
 _ENERGY = "removed"
+_REMOVES_NOTHING = frozenset({"identity", "normals"})
 
 
 def lot_key(lot: str) -> str:
@@ -107,7 +108,7 @@ def shown_check(check: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
 
 def _removed_energy(station: StationFolder, found: dict[str, Any]) -> list[list[float]] | None:
     """Share of each cell's energy that the lot's correction takes out; None where it keeps all."""
-    if _MAPS not in found["files"]:
+    if _MAPS not in found["files"] or found["correction"] in _REMOVES_NOTHING:
         return None
     with safe_open(station.lot(found["name"]) / _MAPS, framework="np") as maps:
         if _ENERGY not in maps.keys():  # noqa: SIM118 - it is no mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,10 @@ from sparcal.server.store import SHOWN_AS_IS, Store, Stored
 from sparcal.server.worker import Reporter
 
 if TYPE_CHECKING:
-    from sparcal.lot import Judgement, Lot
+    from sparcal.lot import Lot
     from sparcal.station import Station
 
+_STEPS = 5  # of a calibration, as Station.calibrate counts them
 _LOTS_LOADED = 3
 _SETTLED_S = 2.0  # a file in the watched folder that changed this lately may still be growing
 
@@ -126,29 +128,30 @@ class Tasks:
         return "Checked."
 
     def calibrate(self, request: dict[str, Any], report: Reporter) -> str:
-        """Calibrate a draft's lot, score its images before and after, and keep both for the decision."""
+        """Calibrate a draft's lot and offer it for decision; then score its images before and after."""
         draft = request["draft"]
         with self.database.read() as connection:
             row = drafts.get(connection, draft)
-            drafts.require(row, "calibrating")
+            drafts.require(row, "calibrating", "calibrated")
             shas = drafts.good(connection, draft)
             images = [image["sha"] for image in drafts.images(connection, draft)]
         readable = [sha for sha in images if self.decode(sha)]
-        total = 2 + len(readable)
-        report(0, total)
-        lot = self._calibrated(row["name"], draft, shas, request)
-        report(2, total)
-        comparisons = self._compare(draft, lot, readable, report)
-        result = self._result(lot, draft, request["false_reject"])
-        with self.database.write() as connection:
-            for sha, values in comparisons.items():
+        total = _STEPS + len(readable)
+        lot = self._calibrated(row["name"], draft, shas, request, lambda done, _: report(done, total))
+        result = packed(self._result(lot, draft, request["false_reject"]))
+        with self.database.write() as connection:  # from here on a cancelled job costs heat maps and nothing else
+            connection.execute(
+                "UPDATE drafts SET state = 'calibrated', result = ? WHERE id = ? AND state = 'calibrating'",
+                (result, draft),
+            )
+        for done, sha in enumerate(readable):
+            report(_STEPS + done, total)
+            values = self._compare(draft, lot, sha)
+            with self.database.write() as connection:
                 connection.execute(
                     "UPDATE draft_images SET comparison = ? WHERE draft = ? AND sha = ?", (packed(values), draft, sha)
                 )
-            connection.execute(
-                "UPDATE drafts SET state = 'calibrated', result = ? WHERE id = ? AND state = 'calibrating'",
-                (packed(result), draft),
-            )
+        report(total, total)
         return f"Lot {row['name']} is calibrated and waits for a decision."
 
     def score(self, name: str, report: Reporter) -> str:
@@ -183,7 +186,9 @@ class Tasks:
             self._lots[key] = self.station.lot(name) if name else self.station.own()
         return self._lots[key]
 
-    def _calibrated(self, name: str, draft: int, shas: list[str], request: dict[str, Any]) -> Lot:
+    def _calibrated(
+        self, name: str, draft: int, shas: list[str], request: dict[str, Any], progress: Callable[[int, int], None]
+    ) -> Lot:
         """A new lot, or the one that a worker wrote before it died."""
         if self.station.folder.lot(name).exists():
             lot = self.station.lot(name)
@@ -196,6 +201,7 @@ class Tasks:
             operator=request["operator"],
             false_reject=request["false_reject"],
             activate=False,
+            progress=progress,
         )
 
     def _judge(self, lot: Lot, name: str, sha: str) -> None:
@@ -215,22 +221,19 @@ class Tasks:
         with self.database.write() as connection:
             scores.add(connection, sha, name, values)
 
-    def _compare(self, draft: int, lot: Lot, shas: list[str], report: Reporter) -> dict[str, dict[str, float]]:
-        """Scores and heat maps of the same images by the station's own reference and by the lot."""
+    def _compare(self, draft: int, lot: Lot, sha: str) -> dict[str, float] | None:
+        """Scores and heat maps of one image by the station's own reference and by the lot, on one colour scale."""
         own = self.lot("")
-        hashes = [sha for _, sha in lot.record.images]
-        left_out = dict(zip(hashes, lot.record.image.lot, strict=True)) if lot.record.image.lot else {}
         high = 2 * max(lot.pixel_threshold.value, own.pixel_threshold.value)
-        found = {}
-        for done, sha in enumerate(shas):
-            report(2 + done, 2 + len(shas))
-            sides: list[Judgement] = [one.score(self.store.image(sha))[0] for one in (own, lot)]
-            for side, judged in zip(("before", "after"), sides, strict=True):
-                if (heat := judged.heat()) is not None:
-                    pictures.write_heat(heat, self.store.heat(sha, comparison_key(draft, side)), low=0.0, high=high)
-            if sides[0].score is not None and sides[1].score is not None:
-                found[sha] = {"base": sides[0].score, "lot": left_out.get(sha, sides[1].score)}
-        return found
+        before, after = (one.score(self.store.image(sha))[0] for one in (own, lot))
+        for side, judged in (("before", before), ("after", after)):
+            if (heat := judged.heat()) is not None:
+                pictures.write_heat(heat, self.store.heat(sha, comparison_key(draft, side)), low=0.0, high=high)
+        if before.score is None or after.score is None:
+            return None
+        hashes = [digest for _, digest in lot.record.images]
+        left_out = dict(zip(hashes, lot.record.image.lot, strict=True)) if lot.record.image.lot else {}
+        return {"base": before.score, "lot": left_out.get(sha, after.score)}
 
     def _result(self, lot: Lot, draft: int, false_reject: float) -> dict[str, Any]:
         record = lot.record

@@ -123,6 +123,7 @@ def test_a_running_job_can_be_cancelled(served, parts):
     shas = served.send(f"/drafts/{draft}/images", parts.good[:6])
     served.client.put(f"/api/drafts/{draft}/good", json={"images": shas})
     job = served.post(f"/drafts/{draft}/calibrate", {"operator": "M. Weber", "images": shas})["job"]
+    served.wait(lambda: next(j for j in served.get("/jobs")["jobs"] if j["id"] == job)["state"] == "running")
     served.post(f"/jobs/{job}/cancel")
     served.wait(lambda: served.get(f"/drafts/{draft}")["state"] in ("open", "calibrated"))
     found = served.get(f"/drafts/{draft}")

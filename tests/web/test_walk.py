@@ -70,8 +70,8 @@ def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, album)
     sign(page, "M. Weber", "Calibrate")
     expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
     expect(page.locator("#helps")).to_have_text("calibration helps")
+    expect(page.locator("#compare figure")).to_have_count(10, timeout=SLOW_MS)
     expect(page.locator("#compare .cap", has_text="verified good")).to_have_count(8)
-    expect(page.locator("#compare figure")).to_have_count(10)
     for picture in page.locator("#compare img").all():
         picture.scroll_into_view_if_needed()
         expect(picture).to_have_js_property("complete", True)
@@ -166,7 +166,9 @@ def test_lots_are_compared_and_rolled_back(page, parts, served, album):
     expect(page.locator("#lots tr")).to_have_count(2)
     expect(page.locator("#lots tr.active")).to_contain_text("2026-47 B")
     expect(page.locator("#detail-name")).to_have_text("2026-47 B")
-    assert page.locator("#energy").evaluate("canvas => canvas.width") > 1
+    page.get_by_role("button", name="2026-46 B", exact=True).click()
+    expect(page.locator("#detail-name")).to_have_text("2026-46 B")
+    assert page.locator("#energy").evaluate("canvas => canvas.width") == 16, "one square per cell"
     page.locator("#first").select_option("2026-46 B")
     page.locator("#second").select_option("2026-47 B")
     expect(page.locator("#comparison")).to_contain_text("M. Weber")

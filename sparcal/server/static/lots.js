@@ -59,7 +59,7 @@ async function show(name) {
 function drawEnergy(cells) {
   const canvas = find("#energy");
   canvas.hidden = !cells;
-  find("#energy-note").textContent = cells ? "Share of each cell's variation that calibration takes out." : "This lot uses the station's own reference: nothing is removed.";
+  find("#energy-note").textContent = cells ? "Share of each cell's variation that calibration takes out." : "This lot's correction removes nothing from the features.";
   find("#energy-most").textContent = "";
   if (!cells) return;
   const most = Math.max(...cells.flat(), 1e-9);
@@ -83,10 +83,10 @@ async function compare() {
   if (!answer) return;
   find("#first-head").textContent = first;
   find("#second-head").textContent = second;
-  find("#comparison").replaceChildren(...answer.rows.map((row) => make("tr", {}, make("td", {}, row.what), make("td", {}, text(row.first)), make("td", {}, text(row.second)))));
+  find("#comparison").replaceChildren(...answer.rows.map((row) => make("tr", {}, make("td", {}, row.what), make("td", {}, text(row, row.first)), make("td", {}, text(row, row.second)))));
 }
 
-const text = (value) => (typeof value === "number" ? number(value) : value ?? "–");
+const text = ({ what }, value) => (typeof value === "number" ? number(value) : what === "created" ? when(value) : value ?? "–");
 
 async function activate(lot) {
   const operator = await signed(lot ? `Roll back to lot ${lot}: it judges from now on.` : "Go back to the station's own reference?", { button: "Roll back" });

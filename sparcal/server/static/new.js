@@ -9,6 +9,8 @@ let marking = Promise.resolve();
 let edits = 0;  // marks made here; an answer that was asked for before the latest one is out of date
 let unsent = 0;
 let shownResult = null;
+let shownPairs = -1;
+let moveThreshold = () => undefined;
 
 listen(load);
 find("#begin-form").addEventListener("submit", (event) => {
@@ -147,9 +149,11 @@ function showResult() {
   find("#decide").hidden = Boolean(decided);
   find("#decided").hidden = !decided;
   find("#decided").textContent = decided ?? "";
-  if (shownResult === `${draft.id}`) return;
-  shownResult = `${draft.id}`;
   const result = draft.result;
+  const compared = draft.images.filter((image) => image.comparison).length;
+  if (shownPairs !== compared) { shownPairs = compared; showPairs(); moveThreshold(); }
+  if (shownResult === draft.id) return;
+  shownResult = draft.id;
   const chip = find("#helps");
   chip.textContent = result.helps ? "calibration helps" : "calibration does not help";
   chip.className = `chip ${result.helps ? "ok" : "look"}`;
@@ -181,7 +185,7 @@ function showResult() {
   slider.value = result.threshold;
   slider.oninput = () => { slider.dataset.touched = "yes"; move(); };
   find("#reset").onclick = () => { slider.dataset.touched = "no"; slider.value = result.threshold; move(); };
-  showPairs();
+  moveThreshold = move;
   move();
 }
 
