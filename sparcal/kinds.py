@@ -13,9 +13,14 @@ MANY_KINDS = 4  # parts cut to many sizes have no size of their own
 
 
 def kind_of(image: Image.Image) -> Kind:
-    """Size and colour of an RGB image; grey where its three channels are equal."""
+    """Size and colour of an RGB image."""
+    return image.height, image.width, is_grey(image)
+
+
+def is_grey(image: Image.Image) -> bool:
+    """Whether the three channels of an RGB image are equal."""
     sample = np.asarray(image)[::4, ::4]  # a sixteenth of the pixels shows colour as well as all of them
-    return image.height, image.width, bool((sample == sample[..., :1]).all())
+    return bool((sample == sample[..., :1]).all())
 
 
 def other_kind(name: object, kind: Kind, kinds: Sequence[Kind]) -> str | None:

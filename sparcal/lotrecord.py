@@ -17,10 +17,11 @@ from sparcal.calibration import Outcome
 from sparcal.checks import Check, Verdict, worst
 from sparcal.choice import OWN, Choice, Trial
 from sparcal.encoders.weights import file_digest
+from sparcal.kinds import Kind
 from sparcal.records import now, write_record
 from sparcal.stationfolder import StationFolder
 from sparcal.stationrecord import StationRecord
-from sparcal.stream import Kind, Seen
+from sparcal.stream import Seen
 from sparcal.thresholds import Threshold, find_threshold, histogram
 from sparcal.versions import versions
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparcal.stream import Grids, Kind
+from sparcal.kinds import Kind
+from sparcal.stream import Grids
 
 
 @dataclass(frozen=True)

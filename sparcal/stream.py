@@ -17,17 +17,14 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from PIL import Image
 
 from sparcal.images import Failure, Geometry, ImageSource, open_image
+from sparcal.kinds import Kind, in_words, is_grey, other_kind
 from sparcal.types import DataError, Encoder, Features
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Grids = tuple[tuple[int, int, int], ...]
-Kind = tuple[int, int, bool]  # H, W, grey
-
-MANY_KINDS = 4  # parts cut to many sizes have no size of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +88,7 @@ def encode_one(encoder: Encoder, source: ImageSource, path: Path) -> Seen | Fail
         return Failure(path, str(error))
     with torch.inference_mode():
         features = encoder(pixels[None])
-    return Seen(path, content_hash(source), features, geometry, _is_grey(image))
+    return Seen(path, content_hash(source), features, geometry, is_grey(image))
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int) -> Iterator[Result]:
@@ -135,25 +132,10 @@ def stranger(seen: Seen, grids: Grids, kinds: Sequence[Kind]) -> str | None:
     if seen.features.grids != grids:
         return (
             f"{seen.path} must give features of {_text(grids)} like the station's images, got "
-            f"{_text(seen.features.grids)} from {_pixels(seen.kind)}: use images of one aspect ratio."
+            f"{_text(seen.features.grids)} from {in_words(seen.kind)}: use images of one aspect ratio."
         )
-    if seen.kind not in kinds and 0 < len(kinds) <= MANY_KINDS:
-        expected = " or ".join(_pixels(kind) for kind in kinds)
-        return (
-            f"{seen.path} must have {expected} like the images of the calibration, got {_pixels(seen.kind)}: "
-            "check that it is from the same camera."
-        )
-    return None
-
-
-def _is_grey(image: Image.Image) -> bool:
-    sample = np.asarray(image)[::4, ::4]  # a sixteenth of the pixels shows colour as well as all of them
-    return bool((sample == sample[..., :1]).all())
+    return other_kind(seen.path, seen.kind, kinds)
 
 
 def _text(grids: Grids) -> str:
     return " + ".join("x".join(map(str, grid)) for grid in grids)
-
-
-def _pixels(kind: Kind) -> str:
-    return f"{kind[0]} x {kind[1]} {'grey' if kind[2] else 'colour'} pixels"
