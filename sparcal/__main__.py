@@ -1,0 +1,5 @@
+"""`python -m sparcal`: the command line."""
+
+from sparcal.cli import main
+
+main()
