@@ -49,19 +49,19 @@ def serve(
         settings = Settings(station, host, port, token, insecure, watch, tuple(name or ()))
         app = create_app(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        raise DataError(f"Serving needs a free address, got {host} port {port}: {error.strerror}.") from error
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
-    if as_json:
-        print_json({"address": address})
-    else:
-        say(f"The web station is at {address} (Ctrl+C ends it).")
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise DataError(f"Serving needs a free address, got {host} port {port}: {error.strerror}.") from error
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
+        if as_json:
+            print_json({"address": address})
+        else:
+            say(f"The web station is at {address} (Ctrl+C ends it).")
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
+        )
+        uvicorn.Server(config).run(sockets=[listening])
