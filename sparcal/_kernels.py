@@ -29,6 +29,11 @@ BLOCK = 64  # bank rows whose lower bounds share one minimum
 # sketch distance above growth * t + pad proves a true one above t.
 Cloud = tuple[Floats, NDArray[np.float32], NDArray[np.float32], float, float]
 
+# What rules bank rows out: lower bounds (q, m); fine coordinates of the queries (q, p) and of the bank (m, p); growth;
+# pads (q,). A bound above growth * t + pad proves a squared distance above t, and so does one with the squared distance of
+# the fine coordinates added.
+Proof = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], float, NDArray[np.float32]]
+
 # A greedy selection under way: the chosen (size,); their coarse sketches (blocks, COARSE, LANES), infinite where none
 # is yet; per point the squared distance to the nearest of the chosen it was compared with, and how many that is; a heap
 # of the points with the largest square on top, the lower index first among equals.
@@ -167,34 +172,47 @@ def _smallest(values: NDArray[np.float32]) -> np.float32:
 
 
 @_compiled
+def _block_minima(row: NDArray[np.float32], lanes: NDArray[np.float32], minima: NDArray[np.float32]) -> None:
+    """The minimum of each BLOCK of `row`; `lanes` (BLOCK / 4,) is room to work in."""
+    quarter = lanes.shape[0]
+    whole = row.shape[0] // BLOCK
+    for block in range(whole):
+        values = row[block * BLOCK : (block + 1) * BLOCK]
+        for lane in range(lanes.shape[0]):  # a plain minimum over all would not be vectorised
+            first = min(values[lane], values[lane + quarter])
+            second = min(values[lane + 2 * quarter], values[lane + 3 * quarter])
+            lanes[lane] = min(first, second)
+        minima[block] = _smallest(lanes)
+    if whole < minima.shape[0]:
+        minima[whole] = _smallest(row[whole * BLOCK :])
+
+
+@_compiled
 def refine_nearest(
     queries: Floats,
     bank: Floats,
-    lower: NDArray[np.float32],
-    ceiling: tuple[float, NDArray[np.float32]],
+    proof: Proof,
     budget: int,
     squares: NDArray[np.float64],
     indices: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Fill `squares` and `indices` (q, k) from lower bounds; says which queries were settled within `budget` distances.
+    """Fill `squares` and `indices` (q, k); says which queries were settled within `budget` exact distances.
 
-    Args:
-        lower: `(q, m)`; entry (i, j) above `growth * t + pads[i]` proves a squared distance above t; overwritten.
-        ceiling: `growth` and `pads`.
+    The bounds in `proof` are overwritten.
     """
-    growth, pads = ceiling
+    lower, fine, fine_bank, growth, pads = proof
     k = squares.shape[1]
     m = bank.shape[0]
     settled = np.ones(queries.shape[0], np.bool_)
     minima = np.empty((m + BLOCK - 1) // BLOCK, np.float32)
+    lanes = np.empty(BLOCK // 4, np.float32)
     for i in range(queries.shape[0]):
         row = lower[i]
         best = squares[i]
         order = indices[i]
         best[:] = np.inf
         order[:] = m
-        for block in range(minima.shape[0]):
-            minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+        _block_minima(row, lanes, minima)
         for _ in range(k):  # the k most promising rows first: they make the limit tight
             j = _lowest(row, minima)
             _insert(best, order, _square_gap(queries[i], bank[j], np.inf), j)
@@ -211,7 +229,11 @@ def refine_nearest(
                 break
             for j in range(block * BLOCK, min(m, (block + 1) * BLOCK)):
                 # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
-                if row[j] <= limit and (best[k - 1] > 0 or j < order[k - 1]):
+                if (
+                    row[j] <= limit
+                    and (best[k - 1] > 0 or j < order[k - 1])
+                    and row[j] + _sketch_gap(fine[i], fine_bank[j]) <= limit
+                ):
                     _insert(best, order, _square_gap(queries[i], bank[j], best[k - 1]), j)
                     visited += 1
                     limit = best[k - 1] * growth + pads[i]

@@ -32,19 +32,22 @@ class Sketch:
     scale: float
 
     @classmethod
-    def of(cls, points: Tensor, *others: Tensor, width: int | None, chunk: int, dtype: torch.dtype) -> Self:
+    def of(
+        cls, points: Tensor, *others: Tensor, width: int | None, chunk: int, dtype: torch.dtype, room: float = 1.0
+    ) -> Self:
         """The sketch to `width` leading axes of `points` (None: all), with a scale that covers `others` too.
 
         Args:
             chunk: rows handled at a time.
             dtype: of the products that make the coordinates.
+            room: how many times as far out as these points others may lie.
         """
         sample = points[:: max(1, len(points) // min(_SAMPLE, 4 * chunk))]
         centre = sample.mean(0)
         axes = None if width is None else _leading_axes((sample - centre).to(dtype), width)
         parts = (part for rows in (points, *others) for part in rows.split(chunk))
         scale = max((float((part - centre).norm(dim=1).max()) for part in parts), default=0.0)
-        return cls(centre, axes, scale * (1 + 2**-10) or 1.0)
+        return cls(centre, axes, room * scale * (1 + 2**-10) or 1.0)
 
     def __call__(self, points: Tensor, chunk: int) -> Tensor:
         """`(n, p)` float32 coordinates."""
@@ -54,6 +57,10 @@ class Sketch:
             centred = rows - self.centre
             target.copy_(centred / self.scale if axes is None else centred.to(axes.dtype) @ axes)
         return out
+
+    def covers(self, points: Tensor, chunk: int) -> bool:
+        """Whether the sketches of `points` lie in the unit ball too."""
+        return all(bool(((part - self.centre).norm(dim=1) <= self.scale).all()) for part in points.split(chunk))
 
     @property
     def width(self) -> int:

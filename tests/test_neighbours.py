@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sparcal import neighbours
 from sparcal._sketch import Sketch
-from sparcal.neighbours import greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 from sparcal.types import DataError, ShapeError
 
 both_routes = pytest.mark.usefixtures("route")
@@ -196,6 +196,83 @@ class TestNearest:
                 nearest(rows, broken)
 
 
+class TestBank:
+    @both_routes
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+    @pytest.mark.parametrize("d", [30, 97, 200])
+    def test_many_searches_equal_the_double_loop(self, dtype: torch.dtype, d: int) -> None:
+        rows = clustered(150, d, 0).to(dtype)
+        bank = Bank.of(rows)
+        for seed in (1, 2):
+            queries = clustered(20, d, seed).to(dtype)
+            squares, expected = naive_nearest(queries, rows, 3)
+            distances, indices = nearest(queries, bank, k=3)
+            assert torch.equal(indices, expected)
+            torch.testing.assert_close(distances.double(), squares.sqrt(), rtol=1e-6, atol=1e-6)
+
+    @both_routes
+    @pytest.mark.parametrize("scale", [1.5, 100.0])
+    def test_queries_far_outside_the_bank(self, scale: float) -> None:
+        rows, queries = clustered(150, 120, 0), scale * clustered(20, 120, 1)
+        found, expected = nearest(queries, Bank.of(rows)), nearest(queries, rows)
+        assert torch.equal(found[0], expected[0])
+        assert torch.equal(found[1], expected[1])
+
+    @both_routes
+    def test_rows_in_several_blocks(self) -> None:
+        rows, queries = clustered(300, 120, 0), clustered(20, 120, 1)
+        rows[200:] = rows[:100]
+        memory = 2 * 120 * 4 * 70  # room for 70 rows
+        bank = Bank.of(rows, memory=memory)
+        for k in (1, 4, 100):
+            found, expected = nearest(queries, bank, k=k), nearest(queries, rows, k=k)
+            assert torch.equal(found[0], expected[0])
+            assert torch.equal(found[1], expected[1])
+
+    @both_routes
+    def test_queries_of_another_dtype(self) -> None:
+        rows, queries = clustered(150, 120, 0), clustered(20, 120, 1).double()
+        found, expected = nearest(queries, Bank.of(rows)), nearest(queries, rows.double())
+        assert found[0].dtype == torch.float64
+        assert torch.equal(found[0], expected[0])
+        assert torch.equal(found[1], expected[1])
+
+    def test_matmul_precision_lowered_after_preparation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(neighbours, "_TINY", 0)
+        rows, queries = clustered(150, 120, 0), clustered(20, 120, 1)
+        bank = Bank.of(rows)
+        (bounds,) = bank.bounds.values()
+        assert bounds.serve(queries)
+        monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
+        assert not bounds.serve(queries)
+        assert torch.equal(nearest(queries, bank)[1], nearest(queries, rows)[1])
+
+    def test_rejects_bad_rows(self) -> None:
+        with pytest.raises(DataError, match=r"at least one row, got none"):
+            Bank.of(torch.empty(0, 4))
+        with pytest.raises(DataError, match=r"bank must be finite and below 1e18 in size"):
+            Bank.of(torch.full((2, 4), torch.nan))
+        with pytest.raises(DataError, match=r"k between 1 and the 3 rows of the bank, got 4"):
+            nearest(torch.ones(2, 4), Bank.of(torch.ones(3, 4)), k=4)
+        with pytest.raises(ShapeError, match=r"queries and bank of one width, got 5 and 4 columns"):
+            nearest(torch.ones(2, 5), Bank.of(torch.ones(3, 4)))
+
+
+@both_routes
+@pytest.mark.parametrize("hard", [0, 40])
+def test_queries_that_leading_axes_do_not_settle(hard: int) -> None:
+    """Few of them are compared with every candidate, many by all coordinates."""
+    generator = torch.Generator().manual_seed(0)
+    rows = clustered(640, 120, 0)
+    rows[:320] = 10 + 0.2 * torch.randn(320, 120, generator=generator)  # no leading axes here
+    queries = clustered(60, 120, 1)
+    queries[:hard] = 10 + 0.2 * torch.randn(hard, 120, generator=generator)
+    squares, expected = naive_nearest(queries, rows, 2)
+    distances, indices = nearest(queries, rows, k=2)
+    assert torch.equal(indices, expected)
+    torch.testing.assert_close(distances.double(), squares.sqrt(), rtol=1e-6, atol=1e-6)
+
+
 class TestGreedyCoreset:
     @both_routes
     @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
@@ -345,7 +422,7 @@ def test_works_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> N
 MEASURE = """
 import re, torch
 from pathlib import Path
-from sparcal.neighbours import greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 
 def peak():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))
