@@ -14,7 +14,6 @@ import os
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -40,11 +39,6 @@ Format = Literal["onnx", "openvino"]
 LABELS = ("pass", "fail")
 MODEL_FILES: dict[Format, str] = {"onnx": "model.onnx", "openvino": "model.xml"}
 TOLERANCE = 1e-3  # of the largest value: what an exported model may differ from the library
-OPSET = 20
-LARGEST_FILE = 2**31 - 2**24  # protobuf ends at 2 GiB
-
-# Lengths while tracing of the axes that differ between lots; above 1, because tracers take 1 for a constant.
-_TRACED_LENGTH = {"m": 64, "r": 3, "s": 2}
 
 
 def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"] = "onnx") -> Path:
@@ -84,16 +78,18 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
         probe: preprocessed pixels (n, 3, H, W) on which the two are compared; noise where there are none.
     """
     from sparcal.graph import LotGraph
+    from sparcal.graphfile import write_onnx, write_openvino
 
     if format not in get_args(Format):
         raise DataError(f"A model can be exported as onnx, openvino or state, got {format!r}: choose one of these.")
     graph = LotGraph(model)
     state = _lot_state(graph, model)
     with _staged(Path(folder), format) as staging:
-        write_onnx(graph, state, staging / "model.onnx")
-        if format == "openvino":
-            _convert(staging, state)
         path = staging / MODEL_FILES[format]
+        if format == "onnx":
+            write_onnx(graph, state, path)
+        else:
+            write_openvino(graph, state, path)
         difference = compare(path, model, _noise(graph) if probe is None else probe)
         content = _metadata(graph, model, state, format) | {
             "files": {file.name: runner.file_sha256(file) for file in sorted(staging.iterdir())},
@@ -140,87 +136,6 @@ def compare(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
             f"got {difference[worst]:.2g}: this station cannot be exported as {path.suffix[1:]}."
         )
     return difference
-
-
-def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
-    """Write the graph with a lot's state as default values, which a session may replace by feeding their names."""
-    onnx = _import("onnx")
-    traced, folded = path.with_name("traced.onnx"), path.with_name("folded.onnx")
-    _trace(graph, traced)
-    _fold(traced, folded)
-    proto = onnx.load(folded)
-    used = {node.domain for node in proto.graph.node}
-    kept = [entry for entry in proto.opset_import if entry.domain in used]
-    del proto.opset_import[:]
-    proto.opset_import.extend(kept)
-    for name, array in state.arrays.items():
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    for key, value in (("lot", state.facts.name), ("signature", state.signature)):
-        proto.metadata_props.add(key=f"sparcal.{key}", value=value)
-    large = proto.ByteSize() > LARGEST_FILE
-    onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}.data", size_threshold=1024)
-    for left in (*path.parent.glob("traced.*"), *path.parent.glob("folded.*")):
-        left.unlink()
-    onnx.checker.check_model(path)
-
-
-def _trace(graph: LotGraph, path: Path) -> None:
-    """The graph as the exporter writes it, with a lot's state as further inputs."""
-    import torch
-
-    _import("onnxscript")
-    from sparcal.graph import OUTPUTS
-
-    lengths = {letter: torch.export.Dim(letter, min=1) for letter in _TRACED_LENGTH}
-    example, axes = {}, {}
-    for name, shape in graph.shapes.items():
-        dtype = torch.int64 if name == "channels" else torch.float32
-        size = [_TRACED_LENGTH[axis] if isinstance(axis, str) else axis for axis in shape]
-        example[name] = torch.zeros(size, dtype=dtype)
-        axes[name] = {number: lengths[axis] for number, axis in enumerate(shape) if isinstance(axis, str)}
-    with warnings.catch_warnings():  # the exporter warns of its own insides
-        warnings.simplefilter("ignore")
-        try:
-            program = torch.onnx.export(
-                graph,
-                (torch.zeros(2, 3, *graph.size),),
-                kwargs={"state": example},
-                dynamo=True,
-                opset_version=OPSET,
-                input_names=["pixels", *example],
-                output_names=list(OUTPUTS),
-                dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}, "state": axes},
-                verbose=False,
-            )
-        except Exception as error:  # the exporter raises whatever its stages raise
-            reason = str(error.__cause__ or error).strip().split("\n")[0]
-            raise DataError(f"The encoder {graph.encoder.id} cannot be exported: {reason}.") from error
-        assert program is not None
-        program.save(path, external_data=True)
-
-
-def _fold(source: Path, target: Path) -> None:
-    """Compute once what depends on weights alone.
-
-    A vision transformer resizes its position table in every call, and runtimes differ in how they do that.
-    """
-    onnxruntime = _import("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # still standard ONNX
-    options.optimized_model_filepath = str(target)
-    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{target.name}.data")
-    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-def _convert(staging: Path, state: LotState) -> None:
-    """model.onnx to model.xml and model.bin, in full precision, with the lot's tensors as constants of their names."""
-    openvino = _import("openvino")
-    graph = openvino.Core().read_model(staging / MODEL_FILES["onnx"])
-    runner.replace_constants(graph, state.arrays)  # so that they keep their names
-    openvino.save_model(graph, staging / MODEL_FILES["openvino"], compress_to_fp16=False)
-    for left in staging.glob("model.onnx*"):
-        left.unlink()
 
 
 def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format) -> dict[str, Any]:
@@ -306,15 +221,6 @@ def _staged(folder: Path, format: Format) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
         with suppress(OSError):
             folder.rmdir()  # goes only if nothing came of it
-
-
-def _import(package: str) -> Any:
-    try:
-        with warnings.catch_warnings():  # of deprecations inside
-            warnings.simplefilter("ignore")
-            return __import__(package)
-    except ImportError as error:
-        raise runner.missing_extra("Exporting a model", package) from error
 
 
 def _versions() -> dict[str, str]:

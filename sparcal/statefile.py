@@ -71,7 +71,7 @@ class LotState:
         digest = sha256(json.dumps([asdict(self.facts), self.signature], sort_keys=True).encode())
         for name, array in sorted(self.arrays.items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from lot_models import TINY_RESNET, calibrated, photographs, pixels
 from PIL import Image
 from tiny_clip import tiny_encoder
 
-from sparcal import export, load_encoder, runner
+from sparcal import export, graphfile, load_encoder, runner
 from sparcal.cli import run
 from sparcal.demo import make_demo
 from sparcal.errors import ArtifactError, DataError, MissingExtraError
@@ -31,7 +31,7 @@ FORMATS = ("onnx", "openvino")
 @pytest.fixture(scope="module", autouse=True)
 def traced_once(tmp_path_factory):
     """Tracing takes seconds and gives the same for every lot of a station, so each signature is traced once."""
-    plain, made = export._trace, {}
+    plain, made = graphfile._trace, {}
 
     def trace(graph, path):
         if graph.signature not in made:
@@ -41,7 +41,7 @@ def traced_once(tmp_path_factory):
         shutil.copytree(made[graph.signature], path.parent, dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "_trace", trace)
+        patch.setattr(graphfile, "_trace", trace)
         yield plain
 
 
@@ -129,7 +129,7 @@ def test_metadata_says_what_the_model_is(exported):
 
 def test_the_same_lot_gives_the_same_bytes(exported, traced_once, tmp_path, monkeypatch):
     model, path = exported("patchcore", "onnx")
-    monkeypatch.setattr(export, "_trace", traced_once)
+    monkeypatch.setattr(graphfile, "_trace", traced_once)
     again = export_model(model, tmp_path)
     assert again.read_bytes() == path.read_bytes()
     assert (tmp_path / "metadata.json").read_bytes() == (path.parent / "metadata.json").read_bytes()
@@ -138,7 +138,7 @@ def test_the_same_lot_gives_the_same_bytes(exported, traced_once, tmp_path, monk
 
 
 def test_a_graph_over_2_gb_keeps_its_weights_beside_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "LARGEST_FILE", 10_000)
+    monkeypatch.setattr(graphfile, "LARGEST_FILE", 10_000)
     model = calibrated("patchcore")
     path = export_model(model, tmp_path)
     assert path.stat().st_size < (tmp_path / "model.onnx.data").stat().st_size
@@ -175,7 +175,7 @@ def test_a_graph_that_disagrees_is_not_written(tmp_path, monkeypatch):
 
 def test_what_was_there_stays_when_an_export_fails(tmp_path, monkeypatch):
     (tmp_path / "metadata.json").write_text("old")
-    monkeypatch.setattr(export, "_fold", fail)
+    monkeypatch.setattr(graphfile, "_fold", fail)
     with pytest.raises(RuntimeError, match="disk full"):
         export_model(calibrated("patchcore"), tmp_path)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("metadata.json", "old")]
@@ -220,9 +220,7 @@ def test_other_formats_are_refused(tmp_path):
 @pytest.mark.parametrize(("package", "format"), [("onnx", "onnx"), ("onnxscript", "onnx"), ("openvino", "openvino")])
 def test_a_missing_extra_names_its_install_line(traced_once, tmp_path, monkeypatch, package, format):
     without(monkeypatch, package)
-    monkeypatch.setattr(export, "_trace", traced_once)
-    if format == "openvino":
-        monkeypatch.setattr(export, "write_onnx", lambda *_: None)
+    monkeypatch.setattr(graphfile, "_trace", traced_once)
     with pytest.raises(MissingExtraError, match=rf"needs {package}, .* pip install 'sparcal\[export\]'"):
         export_model(calibrated("patchcore"), tmp_path / "out", format=format)
 
@@ -294,10 +292,13 @@ def test_an_exported_lot_judges_as_the_lot_does(station, tmp_path):
 def test_the_own_reference_of_a_station_exports(station, tmp_path):
     own = station.own()
     images = sorted((station.path.parent / "lot43/all").iterdir())
+    expected = own.score(images[0])[0].score
     state = export_lot(own, tmp_path / "own.safetensors", format="state")
-    loaded = load_exported(export_lot(station.lot("L42"), tmp_path / "L42"), state=state)
-    assert loaded.lot.name is None
-    assert loaded.judge(images[0]).score == pytest.approx(own.score(images[0])[0].score, rel=1e-3)
+    whole = load_exported(export_lot(own, tmp_path / "own"))
+    replaced = load_exported(export_lot(station.lot("L42"), tmp_path / "L42"), state=state)
+    for loaded in (whole, replaced):
+        assert loaded.lot.name is None
+        assert loaded.judge(images[0]).score == pytest.approx(expected, rel=1e-3)
 
 
 def test_lots_of_images_in_memory_are_compared_on_noise(tmp_path):
