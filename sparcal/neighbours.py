@@ -50,11 +50,17 @@ class Bank:
         """`rows`, checked and prepared; that costs about as much as searching them for one image."""
         _check_bank(rows)
         bounds = {}
-        if rows.device.type == "cpu" and rows.shape[1] > _NEAREST_WIDTH and _compiled_loops() is not None:
+        large = rows.device.type == "cpu" and rows.shape[1] > _NEAREST_WIDTH and _FEW * rows.numel() > _TINY
+        if large and _compiled_loops() is not None:
             for first, block in _blocks(rows, torch.promote_types(rows.dtype, torch.float32), 1, memory):
                 found = _Bounds.of(block, None, memory, leading=True)
                 bounds[first, len(block), block.dtype] = found
         return cls(rows, memory, bounds)
+
+    @classmethod
+    def again(cls, known: Self | None, rows: Tensor) -> Self:
+        """`known`, if it is a bank of these very rows, else a new one."""
+        return known if known is not None and known.rows is rows else cls.of(rows)
 
 
 @torch.no_grad()

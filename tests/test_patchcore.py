@@ -17,6 +17,7 @@ from sparcal.detectors.patchcore import (
     sparse_projection,
     uniform_projection,
 )
+from sparcal.neighbours import Bank
 from sparcal.types import DataError, Features
 
 make = normal_features((4, 5, 6))
@@ -107,7 +108,7 @@ def test_reweighting_is_the_papers_formula() -> None:
 
 def test_reweighting_survives_large_distances_and_small_banks() -> None:
     bank = torch.tensor([[0.0, 0.0], [300.0, 0.0]])
-    weight = novelty(torch.tensor([[-500.0, 0.0]]), torch.tensor([0]), bank, 9)
+    weight = novelty(torch.tensor([[-500.0, 0.0]]), torch.tensor([0]), Bank.of(bank), 9)
     assert float(weight) == pytest.approx(1.0)
 
 
@@ -162,3 +163,13 @@ def test_other_grid_of_the_same_channels_is_scored() -> None:
     """A bank has no positions, so parts photographed at another size can be scored."""
     scores = PatchCore().fit(make(6, 0)).score(normal_features((7, 3, 6))(2, 1))
     assert scores.cell.shape == (2, 7, 3)
+
+
+def test_a_new_reference_replaces_the_prepared_bank() -> None:
+    make = normal_features((4, 4, 12))
+    detector = PatchCore(coreset=1)
+    first = detector.fit(make(6, 0)).score(make(2, 9))
+    assert torch.equal(detector.score(make(2, 9)).cell, first.cell)
+    second = detector.fit(make(6, 50)).score(make(2, 9))
+    assert torch.equal(second.cell, PatchCore(coreset=1).fit(make(6, 50)).score(make(2, 9)).cell)
+    assert not torch.equal(second.cell, first.cell)

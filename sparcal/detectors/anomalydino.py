@@ -25,7 +25,7 @@ from torch.nn.functional import max_pool2d, normalize
 
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.maps import MapRule, top_mean
-from sparcal.neighbours import nearest
+from sparcal.neighbours import Bank, nearest
 from sparcal.types import Family, Features, Scores, ShapeError, require_fitted, require_reference
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class AnomalyDINO:
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="reference", init=False)
     bank_: Tensor | None = field(default=None, init=False, repr=False)
+    _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
 
     def fit(self, reference: Features | None) -> Self:
         """Keep every reference token at unit length."""
@@ -71,7 +72,8 @@ class AnomalyDINO:
         level = scored_level("AnomalyDINO", features, self.bank_.shape[1])
         unit = normalize(level.flatten(0, 2), dim=1)
         # Half the squared distance of unit vectors is 1 - cosine.
-        distances, _ = nearest(unit, self.bank_, k=min(self.neighbours, len(self.bank_)), squared=True)
+        self._search = Bank.again(self._search, self.bank_)
+        distances, _ = nearest(unit, self._search, k=min(self.neighbours, len(self.bank_)), squared=True)
         cell = (distances / 2).mean(dim=1).reshape(level.shape[:3])
         if self.mask != "off":
             cell = torch.where(self._foreground(features), cell, 0.0)

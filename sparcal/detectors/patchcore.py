@@ -26,7 +26,7 @@ from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.maps import MapRule
-from sparcal.neighbours import greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 from sparcal.types import DataError, Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -62,6 +62,7 @@ class PatchCore:
     family: Family = field(default="reference", init=False)
     bank_: Tensor | None = field(default=None, init=False, repr=False)
     rows_: Tensor | None = field(default=None, init=False, repr=False)
+    _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
 
     @classmethod
     def anomalib(cls, *, cell_pixels: int = 8, seed: int = 0) -> Self:
@@ -86,13 +87,14 @@ class PatchCore:
         assert self.bank_ is not None
         level = scored_level("PatchCore", features, self.bank_.shape[1])
         k = min(self.neighbours, len(self.bank_))
-        distances, indices = nearest(level.flatten(0, 2), self.bank_, k=k, squared=self.squared)
+        self._search = Bank.again(self._search, self.bank_)
+        distances, indices = nearest(level.flatten(0, 2), self._search, k=k, squared=self.squared)
         cell = distances.mean(dim=1).reshape(level.shape[:3])
         image, worst = cell.flatten(1).max(dim=1)
         if self.reweight is not None:
             images = torch.arange(len(level), device=level.device)
             matched = indices[:, 0].reshape(len(level), -1)[images, worst]
-            image = image * novelty(level.flatten(1, 2)[images, worst], matched, self.bank_, self.reweight)
+            image = image * novelty(level.flatten(1, 2)[images, worst], matched, self._search, self.reweight)
         return Scores(image, cell)
 
     def _select(self, points: Tensor) -> Tensor:
@@ -137,14 +139,15 @@ def mean_distance(points: Tensor, anchors: Tensor) -> Tensor:
     return torch.cdist(points, anchors, compute_mode="donot_use_mm_for_euclid_dist").mean(dim=1)
 
 
-def novelty(worst: Tensor, matched: Tensor, bank: Tensor, b: int) -> Tensor:
+def novelty(worst: Tensor, matched: Tensor, bank: Bank, b: int) -> Tensor:
     """1 - softmax of the distances from the worst patch to the b neighbours of its match, at the match; paper Eq. 7.
 
     Args:
         worst: (n, d), each image's most anomalous feature.
         matched: (n,), the bank row nearest to it.
     """
-    _, support = nearest(bank[matched], bank, k=min(b, len(bank)))
-    others = torch.linalg.vector_norm(worst[:, None] - bank[support], dim=-1)  # (n, b)
-    own = torch.linalg.vector_norm(worst - bank[matched], dim=-1)  # (n,)
+    rows = bank.rows
+    _, support = nearest(rows[matched], bank, k=min(b, len(rows)))
+    others = torch.linalg.vector_norm(worst[:, None] - rows[support], dim=-1)  # (n, b)
+    own = torch.linalg.vector_norm(worst - rows[matched], dim=-1)  # (n,)
     return 1 - torch.exp(own - torch.logsumexp(others, dim=1))
