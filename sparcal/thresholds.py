@@ -141,7 +141,7 @@ def margin(own: Floats, k: int, rate: float) -> float:
     chance = np.array([math.exp(_log_choose(i, k - 1) - _log_choose(n, k)) if i >= k - 1 else 0.0 for i in range(n)])
 
     def exceeded(step: float) -> float:
-        above = n - np.searchsorted(scale, scale + step, side="right")
+        above = n - np.searchsorted(scale, scale + step + 1e-12, side="right")  # a + (b - a) can fall short of b
         return float((chance * above).sum()) / (n - k)
 
     gaps = np.unique((scale[None, :] - scale[:, None])[np.triu_indices(n)])
