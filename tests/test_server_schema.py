@@ -9,10 +9,11 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
+from served import build_station
 
-from sparcal.records import write_record
 from sparcal.server.app import create_app
 from sparcal.server.settings import Settings
+from sparcal.station import Station
 
 TOKEN = "correct horse battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -22,7 +23,8 @@ EXAMPLES = 30
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):
     folder = tmp_path_factory.mktemp("schema") / "line-3"
-    write_record(folder / "station.json", "station", {"created": "2026-01-01T00:00:00.000+00:00"})
+    parts = build_station(folder, train=4, good=3, bad=0)
+    Station.open(folder).calibrate([content for _, content in parts.good], "L1", operator="M. Weber")
     app = create_app(Settings(folder, token=TOKEN, names=("testserver",)), worker=False)
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers=BEARER)
 
