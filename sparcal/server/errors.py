@@ -77,7 +77,9 @@ def install(app: FastAPI) -> None:
 
 def answer(request: Request, status: int, sentence: str, headers: object = None) -> Response:
     """An error for programs as JSON, for browsers as a page."""
-    kept = dict(headers) if isinstance(headers, dict) else None
+    kept = dict(headers) if isinstance(headers, dict) else {}
+    if status == 413:
+        kept["Connection"] = "close"  # hang up, or the client goes on sending
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
     if not wants_page:
         return JSONResponse({"error": sentence}, status_code=status, headers=kept)

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-import pytest
 from served import serve
 
 
@@ -157,7 +156,6 @@ def test_a_killed_server_loses_no_accepted_lot_and_no_decision(parts_and_station
         assert {e["kind"] for e in second.get("/audit")["entries"]} >= {"accept", "overrule"}
 
 
-@pytest.mark.slow
 def test_a_gigabyte_is_cut_off_while_it_comes(served):
     sent = 0
 
