@@ -173,12 +173,13 @@ def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
     if candidate.lot is not None and candidate.own_cell is not None:
         left_out = left_out_residuals(calibration, few.reference)
         views = [(candidate.lot.cell, candidate.own_cell), (left_out.residual, left_out.own_residual)]
+    shift = look.check_shift(calibration, grounds.reference)
     found = (
         look.check_number(len(names)),
         look.check_duplicates(calibration, grounds.reference, names, hashes, grounds.hashes),
         look.check_alignment(calibration, grounds.reference, names),
-        look.check_odd(views, names),
-        look.check_shift(calibration, grounds.reference),
+        look.check_odd(views, names, spread=shift.number),
+        shift,
     )
     return Screening(calibration, places, few, candidate, left_out, found)
 

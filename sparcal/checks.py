@@ -29,7 +29,7 @@ Verdict = Literal["ok", "look", "stop"]
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
 ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
-ODD = 2.2  # times as prominent as the station's own parts
+ODD, ODD_AMONG_MANY = 1.9, 2.4  # times as prominent as the station's own parts; where conditions are mixed
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give
 FEW = 4
 
@@ -114,19 +114,22 @@ def check_duplicates(
     )
 
 
-def check_odd(views: Sequence[tuple[Tensor, Tensor]], names: Sequence[str]) -> Check:
+def check_odd(views: Sequence[tuple[Tensor, Tensor]], names: Sequence[str], *, spread: float) -> Check:
     """Whether one of the parts is odd: left out, a few of its cells stand out more than on any good part.
 
     Args:
         views: pairs of maps, left-out (k, h, w) and of the station's own parts (n, h, w); their prominences are averaged.
+        spread: of the parts among each other, as `check_shift` has it; where several lights or fixtures are mixed, the
+            only part under one of them stands out as well, so more is asked for.
     """
     if not views:
         return Check("odd one out", 0.0, "look", f"{len(names)} images are too few to leave one out: show at least 3.")
     ratios = sum(prominence(lot) / prominence(own).mean().clamp_min(1e-6) for lot, own in views) / len(views)
     assert isinstance(ratios, Tensor)
-    odd = tuple(name for name, value in zip(names, ratios.tolist(), strict=True) if value > ODD)
+    limit = ODD if spread <= SPREAD else ODD_AMONG_MANY
+    odd = tuple(name for name, value in zip(names, ratios.tolist(), strict=True) if value > limit)
     number = float(ratios.max())
-    measure = f"stands out {number:.1f} times as much as the station's own parts do (limit {ODD})"
+    measure = f"stands out {number:.1f} times as much as the station's own parts do (limit {limit})"
     if odd:
         verb = "looks" if len(odd) == 1 else "look"
         sentence = f"{', '.join(odd)} {verb} defective, the worst {measure}: look at it, and calibrate without it."

@@ -130,21 +130,29 @@ def test_the_odd_one_is_found_and_only_it():
     own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
     lot[2] *= 5  # another light raises all cells
     lot[6, 3, 4] *= 60  # a defect raises a few
-    check = check_odd([(lot, own), (lot.sqrt(), own.sqrt())], names(8))
+    check = check_odd([(lot, own), (lot.sqrt(), own.sqrt())], names(8), spread=1.0)
     assert (check.verdict, check.images) == ("stop", ("part-6.png",))
     assert "part-6.png looks defective" in check.sentence
     lot[6, 3, 4] /= 60
-    assert check_odd([(lot, own)], names(8)).verdict == "ok"
+    assert check_odd([(lot, own)], names(8), spread=1.0).verdict == "ok"
 
 
 def test_two_odd_ones_are_both_named():
     own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
     lot[1, 0, 0], lot[5, 8, 8] = 500, 800
-    assert check_odd([(lot, own)], names(8)).images == ("part-1.png", "part-5.png")
+    assert check_odd([(lot, own)], names(8), spread=1.0).images == ("part-1.png", "part-5.png")
+
+
+def test_where_conditions_are_mixed_more_oddity_is_asked_for():
+    own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
+    typical = float(prominence(own).mean())
+    lot[4, 2, 2] = float(lot[4].flatten().quantile(0.9)) * torch.tensor(2.1 * typical).exp()
+    assert check_odd([(lot, own)], names(8), spread=1.2).images == ("part-4.png",)
+    assert check_odd([(lot, own)], names(8), spread=3.0).verdict == "ok"
 
 
 def test_too_few_to_leave_one_out_is_worth_a_look():
-    check = check_odd([], names(2))
+    check = check_odd([], names(2), spread=1.0)
     assert (check.verdict, check.sentence) == ("look", "2 images are too few to leave one out: show at least 3.")
 
 
