@@ -150,7 +150,9 @@ def test_padim_does_not_feel_the_mean(evaluator):
 
 
 def test_rank_and_side_reach_the_correction(evaluator):
-    seen = {text: numbers(evaluator.run(unit(variant=text))[0], "corrected") for text in ("", "rank=3", "rank=1", "on=test")}
+    seen = {
+        text: numbers(evaluator.run(unit(variant=text))[0], "corrected") for text in ("", "rank=3", "rank=1", "on=test")
+    }
     assert seen["rank=3"] == seen[""], "k - 1 is the default"
     assert len({tuple(values) for values in seen.values()}) == 3
     with pytest.raises(DataError, match="The correction mean-only has no rank, got rank=2: leave it out"):
