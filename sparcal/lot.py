@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,7 @@ from sparcal.evidence import Rebuilt
 from sparcal.images import Failure, Geometry, ImageSource, image_sources
 from sparcal.lotrecord import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
 from sparcal.maps import MapRule, native_map
-from sparcal.stream import Seen, encode_one, in_order, name_of, stranger
+from sparcal.stream import Seen, content_hash, encode_one, in_order, name_of, stranger
 from sparcal.thresholds import Threshold
 from sparcal.types import Correction, Detector
 
@@ -140,14 +141,14 @@ class Lot:
         def work(job: tuple[int, ImageSource]) -> Judgement:
             position, source = job
             item = encode_one(encoder, source, name_of(source, position))
-            return self._failed(item) if isinstance(item, Failure) else self._judge(item, rebuilt)
+            return self._failed(item, source) if isinstance(item, Failure) else self._judge(item, rebuilt)
 
         return in_order(work, enumerate(sources), workers=self.station.workers)
 
     def _judge(self, seen: Seen, rebuilt: Rebuilt) -> Judgement:
         reason = stranger(seen, self.station.grids, self.record.kinds)
         if reason is not None:
-            return self._failed(Failure(seen.path, reason))
+            return self._failed(Failure(seen.path, reason), None, seen.sha256)
         scores = rebuilt.score(seen.features)
         score = float(scores.image[0])
         return Judgement(
@@ -163,9 +164,12 @@ class Lot:
             outside=self.record.outside,
         )
 
-    def _failed(self, failure: Failure) -> Judgement:
+    def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:
         limits = self.threshold.value, self.pixel_threshold.value
-        return Judgement(failure.path, None, None, limits[0], "error", limits[1], reason=failure.reason)
+        if source is not None:
+            with contextlib.suppress(OSError):  # a file that cannot be read has no content to know it by
+                digest = content_hash(source)
+        return Judgement(failure.path, digest, None, limits[0], "error", limits[1], reason=failure.reason)
 
     def _file(self, name: str) -> Path:
         path = self.folder / name

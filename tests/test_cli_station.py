@@ -17,7 +17,7 @@ from PIL import Image
 
 from sparcal.cli import run
 from sparcal.demo import make_demo
-from sparcal.report import JOURNAL, worst_first
+from sparcal.results import JOURNAL, worst_first
 
 SIZE = 96
 
@@ -73,7 +73,7 @@ def test_score_for_machines(line, capsys):
 
 def test_score_leaves_tables_maps_and_a_page_and_repeats_nothing(line, tmp_path, capsys):
     out = tmp_path / "out"
-    words = ["score", str(line / "station"), str(line / "lot"), "--lot", "L1", "--out", str(out), "--maps"]
+    words = ["score", str(line / "station"), str(line / "lot"), "--lot", "L1", "--out", str(out), "--maps", "tiff"]
     assert run([*words, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     rows = list(csv.DictReader((out / "scores.csv").read_text().splitlines()))
@@ -122,7 +122,8 @@ def test_worst_first_puts_what_could_not_be_judged_on_top():
         (["calibrate", "{station}", "{nowhere}", "--lot", "x"], 2, "does not exist"),
         (["calibrate", "{nowhere}", "{normals}", "--lot", "x"], 2, "station"),
         (["score", "{station}", "{lot}", "--lot", "L9"], 2, "L9"),
-        (["score", "{station}", "{lot}", "--maps"], 2, "--maps needs a folder"),
+        (["score", "{station}", "{lot}", "--maps", "png"], 2, "Maps can be kept as npy, tiff, none, got 'png'"),
+        (["score", "{station}", "{lot}", "--idle", "1"], 2, "--idle says when --watch ends, got it without --watch"),
         (["score", "{station}", "{lot}", "--watch"], 2, "--watch needs one folder of images, --out"),
         (["score", "{station}", "{lot}", "--engine", "cloud"], 2, "--engine must be local or ray, got 'cloud'"),
         (["lots", "{station}", "--own", "--activate", "L1"], 2, "got both"),
@@ -148,7 +149,7 @@ def test_results_of_another_lot_are_not_mixed(line, tmp_path, capsys):
     assert run(["lots", station, "--own"]) == 0
     capsys.readouterr()
     assert run(["score", station, lot, "--out", out]) == 2
-    assert "holds results of L1 under another threshold: give another --out" in capsys.readouterr().err
+    assert "holds results of L1 with threshold" in capsys.readouterr().err
     assert run(["lots", station, "--activate", "L1"]) == 0
 
 

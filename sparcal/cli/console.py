@@ -40,10 +40,21 @@ def progress(what: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        task = bars.add_task(what, total=None, rate="")
+
+        def report(done: int, total: int) -> None:
+            speed = bars.tasks[0].speed
+            bars.update(task, completed=done, total=total, rate=f"{speed:.1f}/s" if speed else "")
+
+        yield report
 
 
 def use_cores() -> int:

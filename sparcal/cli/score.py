@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,10 +12,9 @@ from sparcal.cli.console import CallError, Json, print_json, print_table, progre
 
 if TYPE_CHECKING:
     from sparcal.lot import Judgement, Lot
-    from sparcal.report import Results
+    from sparcal.results import Maps, Results
 
-WATCH_SECONDS = 1.0
-SETTLED_SECONDS = 1.0  # a file that was written to this recently may not be whole yet
+LISTED = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -28,48 +26,64 @@ def score(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
     images: Annotated[list[str], typer.Argument(help="Images, folders or patterns.")],
     lot: Annotated[str | None, typer.Option(help="Lot to judge with; without it, the one that judges now.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, heat maps and the page.")] = None,
-    maps: Annotated[bool, typer.Option("--maps", help="Keep native-size float maps as TIFF.")] = False,
-    overlays: Annotated[bool, typer.Option(help="Keep heat maps over the images.")] = True,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables, maps, overlays and the page.")] = None,
+    maps: Annotated[str, typer.Option(help="Native-size float maps in --out: npy, tiff or none.")] = "npy",
+    overlays: Annotated[bool, typer.Option(help="Heat maps over the images, in --out.")] = True,
     watch: Annotated[bool, typer.Option("--watch", help="Go on judging what arrives in the folder.")] = False,
+    idle: Annotated[
+        float | None, typer.Option(help="With --watch, end after so many seconds without a new image.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     as_json: Json = False,
 ) -> None:
     """Judge images: pass or fail against the lot's threshold, worst first."""
     from sparcal.images import find_images
-    from sparcal.report import Results, Wanted, worst_first
+    from sparcal.results import Results, Wanted, worst_first
     from sparcal.station import Station
 
     if engine not in ("local", "ray"):
-        raise CallError(f"--engine must be local or ray, got {engine!r}.")
+        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
     if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or engine != "local"):
-        raise CallError("--watch needs one folder of images, --out and the local engine: give all three.")
-    if maps and out is None:
-        raise CallError("--maps needs a folder to keep the maps in, got none: give --out.")
+        raise CallError("--watch needs one folder of images, --out and the local engine, got less: give all three.")
+    if idle is not None and not watch:
+        raise CallError("--idle says when --watch ends, got it without --watch: leave it out.")
     with wrong_call():
+        wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         found = [] if watch else find_images(images)
         opened = Station.open(station, weights=weights, workers=use_cores())
         chosen = opened.lot(lot)
-        results = None if out is None else Results(out, chosen, Wanted(overlays=overlays, maps=maps))
+        results = None if out is None else Results(out, chosen, wanted)
     if chosen.name is None:
         say(f"{chosen.title}.")
     if watch:
         assert results is not None
-        _watch(chosen, Path(images[0]), results)
-        return
-    known = results.known() if results is not None else set()
-    todo = [path for path in found if str(path) not in known]
-    rows = [] if results is None else [row for row in results.rows if row["path"] in {str(path) for path in found}]
-    with progress("Judging") as report:
-        for done, judgement in enumerate(_judge(chosen, todo, engine), start=1):
-            rows.append(results.add(judgement) if results is not None else {**judgement.row(), "map": None})
-            report(done, len(todo))
-    if results is not None:
-        results.finish()
+        _watch(chosen, Path(images[0]), results, idle)
+        rows = list(results.rows.values())
+    else:
+        rows = _judge_all(chosen, found, results, engine)
     _tell(worst_first(rows), results, as_json)
     if any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
+
+
+def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:
+    """Judge what is new; what an earlier run into the same folder has judged stands."""
+    from sparcal.stream import content_hash
+
+    known = {} if results is None else {path: row["sha256"] for path, row in results.rows.items()}
+    todo = [path for path in found if str(path) not in known or known[str(path)] != content_hash(path)]
+    if results is not None:
+        results.require_room(todo)
+    rows = []
+    with progress("Judging") as report:
+        for done, judgement in enumerate(_judge(lot, todo, engine), start=1):
+            rows.append(results.add(judgement) if results is not None else {**judgement.row(), "map": None})
+            report(done, len(todo))
+    if results is None:
+        return rows
+    results.finish()
+    return [results.rows[str(path)] for path in found]
 
 
 def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
@@ -80,50 +94,33 @@ def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
     return stream_on_ray(lot, paths)
 
 
-def _watch(lot: Lot, folder: Path, results: Results) -> None:
+def _watch(lot: Lot, folder: Path, results: Results, idle: float | None) -> None:
     """Judge what arrives, once each, until interrupted; a restart goes on where the results end."""
-    from sparcal.errors import DataError
-    from sparcal.images import find_images
+    from sparcal.watch import arrivals
 
     say(f"Watching {folder}; Ctrl-C ends it.")
     try:
-        while True:
-            try:
-                found = find_images(folder)
-            except DataError:  # nothing has arrived yet
-                found = []
-            known = {row["path"] for row in results.rows}
-            new = [path for path in found if str(path) not in known and _settled(path)]
+        for new in arrivals(folder, results.known, idle_s=idle):
             for judgement in lot.stream(new):
                 row = results.add(judgement)
-                say(f"{row['verdict']:>5}  {_number(row['score'])}  {row['path']}")
-            if new:
-                results.finish()
-            time.sleep(WATCH_SECONDS)
+                value = "" if row["score"] is None else f"{row['score']:.4g}"
+                say(f"{row['verdict']:>5}  {value:>8}  {row['path']}")
+            results.finish()
     except KeyboardInterrupt:
-        say(f"Stopped after {len(results.rows)} images; the page is {results.finish()}.")
+        say("Stopped.")
+    results.finish()
 
 
-def _settled(path: Path) -> bool:
-    try:
-        return time.time() - path.stat().st_mtime > SETTLED_SECONDS
-    except FileNotFoundError:
-        return False
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _tell(rows: list[dict[str, object]], results: Results | None, as_json: bool) -> None:
+def _tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool) -> None:
     names = ("path", "score", "threshold", "verdict", "map", "reason")
     if as_json:
         print_json([{name: row.get(name) for name in names} for row in rows])
         return
-    print_table(
-        [{name: row.get(name) for name in ("verdict", "score", "threshold", "path", "reason")} for row in rows[:40]]
-    )
+    shown = ("verdict", "score", "threshold", "path", "reason")
+    print_table([{name: row.get(name) for name in shown} for row in rows[:LISTED]])
     failed = sum(row["verdict"] == "fail" for row in rows)
-    say(f"{failed} of {len(rows)} fail{'; the 40 worst are shown' if len(rows) > 40 else ''}.")
+    errors = sum(row["verdict"] == "error" for row in rows)
+    more = f"; the {LISTED} worst are shown" if len(rows) > LISTED else ""
+    say(f"{failed} of {len(rows)} fail{f', {errors} could not be judged' if errors else ''}{more}.")
     if results is not None:
         say(f"The page is {results.folder / 'index.html'}.")
