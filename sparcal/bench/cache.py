@@ -27,8 +27,9 @@ from torch import Tensor
 
 from sparcal.artifacts import atomic_path
 from sparcal.encoders.weights import file_digest
+from sparcal.errors import DataError
 from sparcal.images import Geometry, load_batches
-from sparcal.types import DataError, Encoder, Features
+from sparcal.types import Encoder, Features
 
 Precision = Literal["float32", "float16"]
 

@@ -9,8 +9,9 @@ from sparcal.bench.unit import Unit
 from sparcal.bench.variant import Geometry
 from sparcal.detectors import DETECTORS, for_cell_pixels
 from sparcal.encoders import load_encoder, parse_spec
+from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, Host, load_host
-from sparcal.types import DataError, Detector, Encoder
+from sparcal.types import Detector, Encoder
 
 _CROP = "resize=short&size=256&crop=224&resample=bilinear"
 _WRN = "timm:wide_resnet50_2.tv_in1k"

@@ -32,10 +32,11 @@ from sparcal.bench.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.encoders.timm import TimmEncoder
+from sparcal.errors import DataError
 from sparcal.images import Geometry, load_batches
 from sparcal.score import score_lot
 from sparcal.sparc import EvidenceWarning
-from sparcal.types import Correction, DataError, Detector, Encoder, Features, Scores
+from sparcal.types import Correction, Detector, Encoder, Features, Scores
 
 BATCHNORM = "batchnorm"
 
@@ -53,7 +54,9 @@ class Evaluator:
         """The row of a unit, and its picture where one is wanted."""
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # full-normal shows more than 8 images on purpose
-            return self._run(unit, _Clock())
+            started = time.process_time()
+            row, picture = self._run(unit, _Clock())
+            return {**row, "cpu_s": time.process_time() - started}, picture
 
     def _run(self, unit: Unit, clock: _Clock) -> tuple[Row, Picture | None]:
         variant = Variant.parse(unit.variant)

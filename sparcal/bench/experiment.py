@@ -36,7 +36,7 @@ from sparcal.bench.rendered import RENDERED, Rendering
 from sparcal.bench.unit import Value
 from sparcal.bench.variant import Variant
 from sparcal.corrections import CORRECTIONS
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 BATCHNORM = "batchnorm"
 

@@ -50,6 +50,7 @@ _KEYS = {
     "hosts": ("name", "kind", "caption", "dataset", "page"),
     "sides": ("name", "kind", "caption", "host"),
 }
+_NEEDED = {"curves": ("name", "variants", "panels"), "hosts": ("name", "dataset"), "sides": ("name", "host")}
 _DPI = 150
 
 
@@ -71,6 +72,9 @@ def draw_figure(data: Mapping[str, Any], measured: Measured, results: Results, f
     for key in data:
         if key not in _KEYS[kind]:
             raise DataError(f"The figure {name!r} has no key {key!r}; choose from {', '.join(_KEYS[kind])}.")
+    missing = [key for key in _NEEDED[kind] if key not in data]
+    if missing:
+        raise DataError(f"The figure {name!r} of kind {kind} must give {missing[0]}, got {', '.join(data)}.")
     if kind == "curves":
         return [_curves(data, measured, folder)]
     if kind == "hosts":

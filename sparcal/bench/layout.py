@@ -37,7 +37,7 @@ from sparcal.bench.contenders import BACKBONE_TITLES, title_of
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.measured import Measured
 from sparcal.bench.paper import PAPER_TABLES, Place
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 Bold = Literal["", "pair", "column", "row"]
 

@@ -13,9 +13,10 @@ from sparcal.artifacts import atomic_path
 from sparcal.bench.datasets import Record, read_mask
 from sparcal.bench.measure import one_map
 from sparcal.decode import open_image
+from sparcal.errors import ArtifactError
 from sparcal.images import Geometry
 from sparcal.maps import MapRule
-from sparcal.types import ArtifactError, Scores
+from sparcal.types import Scores
 
 LONGEST = 512  # pixels of the longer side
 

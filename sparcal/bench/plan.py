@@ -14,8 +14,8 @@ from sparcal.bench.experiment import Block, Experiment
 from sparcal.bench.rendered import RENDERED, render_dataset
 from sparcal.bench.unit import Unit
 from sparcal.bench.variant import Variant
+from sparcal.errors import DataError
 from sparcal.hosts import HOSTS
-from sparcal.types import DataError
 
 DATA_VARIABLE = "SPARCAL_DATA"
 ALL = "*"

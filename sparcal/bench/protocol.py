@@ -23,7 +23,7 @@ from typing import Literal
 
 from sparcal.bench.datasets import Record
 from sparcal.bench.variant import Variant
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 PROTOCOL = 1  # part of every unit's hash: raise it when the same words would give other images
 

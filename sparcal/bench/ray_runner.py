@@ -17,7 +17,7 @@ from sparcal.bench.results import Results
 from sparcal.bench.unit import Unit
 from sparcal.bench.work import Failed, Progress
 from sparcal.bench.workplace import Workplace
-from sparcal.types import DataError, MissingExtraError
+from sparcal.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from sparcal.bench.evaluator import Evaluator

@@ -11,7 +11,7 @@ from typing import get_args
 
 from sparcal.bench.cache import words_digest
 from sparcal.demo import SMALLEST, Shift, make_demo, write_demo
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 RENDERED = "rendered"
 

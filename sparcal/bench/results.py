@@ -21,7 +21,7 @@ from sparcal.bench.experiment import Experiment, parse_experiment
 from sparcal.bench.pictures import Picture, write_picture
 from sparcal.bench.row import Row, read_rows, write_row
 from sparcal.bench.unit import Unit
-from sparcal.types import ArtifactError, DataError
+from sparcal.errors import ArtifactError, DataError
 
 FORMAT = 1
 Mode = Literal["new", "resume", "restart"]

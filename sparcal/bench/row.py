@@ -15,7 +15,7 @@ from sparcal.bench.measure import METRICS
 from sparcal.bench.protocol import PROTOCOL, Draw
 from sparcal.bench.unit import Unit
 from sparcal.bench.workplace import Workplace
-from sparcal.types import MissingExtraError
+from sparcal.errors import MissingExtraError
 
 Row = dict[str, Any]
 
@@ -50,6 +50,7 @@ _NUMBERS = (
     "base_s",
     "correct_s",
     "measure_s",
+    "cpu_s",  # of the whole unit, all threads
 )
 COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, "calibration", "diagnostics")
 

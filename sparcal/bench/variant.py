@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, Self, get_args
 
-from sparcal.types import DataError, Side
+from sparcal.errors import DataError
+from sparcal.types import Side
 
 Source = Literal["deployment", "train"]
 Geometry = Literal["centre-crop", "full-frame"]

@@ -11,7 +11,7 @@ from sparcal.bench.evaluator import Evaluator
 from sparcal.bench.results import Results
 from sparcal.bench.unit import Unit
 from sparcal.bench.workplace import Workplace
-from sparcal.types import SparcalError
+from sparcal.errors import SparcalError
 
 # Called with (units finished in this run, units to run, units that failed in this run).
 Progress = Callable[[int, int, int], None]

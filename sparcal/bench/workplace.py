@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparcal.bench.cache import Precision
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 
 @dataclass(frozen=True)
