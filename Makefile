@@ -8,13 +8,14 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo test test-all test-anomalib browser lint format lock lock-anomalib clean
+.PHONY: help demo test test-all test-anomalib bench browser lint format lock lock-anomalib clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
 	@echo "make test      all fast tests"
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
+	@echo "make bench     speed against peers, ten minutes; writes docs/speed.md"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
@@ -46,9 +47,10 @@ browser:
 		echo "The web tests need one of: $(BROWSERS). Install it (apt-get install chromium), or set SPARCAL_NO_BROWSER=1." >&2; exit 1; \
 	fi
 
-# anomalib's pins (open_clip below 2.26.1) do not fit the main environment, so its tests have their own.
+# anomalib's pins (open_clip below 2.26.1) do not fit the main environment, so its tests have their own; the benchmarks,
+# which need anomalib and faiss as peers, run there too.
 ANOMALIB := .venv-anomalib
-ANOMALIB_NEEDS := --editable '.[anomalib]' 'anomalib[clip]' torchvision onnx onnxscript openvino pytest
+ANOMALIB_NEEDS := --editable '.[anomalib,bench,export]' 'anomalib[clip]' torchvision faiss-cpu pytest
 
 $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 	$(PYTHON) -m venv $(ANOMALIB)
@@ -58,6 +60,10 @@ $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 
 test-anomalib: $(ANOMALIB)/.ready
 	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/anomalib
+
+# Under ten minutes on two cores that do nothing else; writes docs/speed.md.
+bench: $(ANOMALIB)/.ready
+	$(ANOMALIB)/bin/python -m benchmarks
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -32,11 +32,12 @@ LIMIT = 240.0  # seconds a side may take in all; a benchmark that hangs must not
 
 @dataclass(frozen=True)
 class Cost:
-    """Medians over the repeats, except memory: the largest rise of the peak (None where the system cannot say)."""
+    """Medians over the runs, except memory: the largest rise of the peak (None where the system cannot say)."""
 
     cpu_s: float
     wall_s: float
     extra_mb: float | None = None
+    runs: int = 1
 
     def times(self, factor: float) -> Self:
         """The cost of `factor` times the work; memory stays."""
@@ -164,7 +165,7 @@ def extra_memory(run: Callable[[], Any]) -> tuple[float | None, Any]:
 def _summary(runs: list[list[Any]]) -> Cost:
     extra = [run[2] for run in runs if run[2] is not None]
     cpu, wall = (statistics.median(run[place] for run in runs) for place in (0, 1))
-    return Cost(cpu, wall, max(extra) if extra else None)
+    return Cost(cpu, wall, max(extra) if extra else None, len(runs))
 
 
 def _run_job(job: dict[str, Any], out: Path) -> None:
