@@ -137,3 +137,11 @@ def test_parts_are_rendered_once(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*.png")} == before
     assert render_dataset(tmp_path, Rendering(categories=("none",), train=1, good=2, bad=1, size=64)) != root
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_anomalydino_is_cropped_on_visa_alone():
+    block = '[[units]]\ndatasets = ["visa", "rad"]\nhosts = ["anomalydino"]\nvariants = ["", "geometry=full-frame"]\n'
+    encoders = {(unit.dataset, unit.variant): unit.encoder for unit in plan(HEAD + block)}
+    assert "crop=448" in encoders["visa", ""]
+    assert "crop" not in encoders["rad", ""]
+    assert "resize=pad&size=448&multiple=14" in encoders["visa", "geometry=full-frame"]

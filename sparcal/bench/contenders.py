@@ -32,6 +32,12 @@ QUERY_CONDITIONED: dict[str, Host] = {
 FEATURES = "features"
 FEATURES_ENCODER = f"{_WRN}?layers=8,16&aggregate=pool&{_CROP}"
 
+# The paper's VisA images are centre-cropped for this host too, though it keeps whole images elsewhere; and SPARC needs
+# one grid for all images of a category, which VisA's sizes would not give it.
+_CROPPED = {
+    ("anomalydino", "visa"): ("resize=short&size=448&multiple=14", "resize=short&size=448&crop=448&multiple=14")
+}
+
 NAMES = (*HOSTS, *QUERY_CONDITIONED, FEATURES)
 
 # How the paper's main table names the encoders of the hosts.
@@ -70,9 +76,9 @@ def title_of(host: str) -> str:
     return known[host].title if host in known else host
 
 
-def encoder_text(host: str, *, other: str = "", geometry: Geometry = "centre-crop") -> str:
+def encoder_text(host: str, *, dataset: str = "", other: str = "", geometry: Geometry = "centre-crop") -> str:
     """The encoder of a host in words, with another one and another geometry where they are asked for."""
-    text = other or _own_encoder(host)
+    text = other or _own_encoder(host, dataset)
     if geometry == "centre-crop":
         return str(parse_spec(text))
     spec = parse_spec(text)
@@ -93,13 +99,13 @@ def load_contender(unit: Unit) -> Contender:
     return Contender(encoder, _with_settings(detector, unit), unit.host in QUERY_CONDITIONED)
 
 
-def _own_encoder(host: str) -> str:
+def _own_encoder(host: str, dataset: str) -> str:
     if host == FEATURES:
         return FEATURES_ENCODER
     known = {**HOSTS, **QUERY_CONDITIONED}
     if host not in known:
         raise DataError(f"unknown host {host!r}; choose from {', '.join(NAMES)}.")
-    return known[host].encoder
+    return known[host].encoder.replace(*_CROPPED.get((host, dataset), ("", "")))
 
 
 def _with_settings(detector: Detector, unit: Unit) -> Detector:

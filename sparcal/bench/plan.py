@@ -102,7 +102,7 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
                 k=k,
                 seed=seed,
                 variant=variant,
-                encoder=_encoder(experiment, host, Variant.parse(variant), overrides),
+                encoder=_encoder(experiment, host, dataset, Variant.parse(variant), overrides),
                 weights=_of(overrides.weights, host),
                 prompts=_prompts(host, overrides),
                 settings=tuple(sorted(experiment.settings.get(host, {}).items())),
@@ -124,14 +124,15 @@ def _seeds(block: Block, overrides: Overrides) -> range:
     return range(block.seeds if overrides.seeds is None else min(block.seeds, overrides.seeds))
 
 
-def _encoder(experiment: Experiment, host: str, variant: Variant, overrides: Overrides) -> str:
+def _encoder(experiment: Experiment, host: str, dataset: str, variant: Variant, overrides: Overrides) -> str:
     other = _of(overrides.encoders, host)
     if not other and variant.backbone:
         if variant.backbone not in experiment.backbones:
             known = ", ".join(experiment.backbones) or "none"
             raise DataError(f"The experiment {experiment.name} has no backbone {variant.backbone!r}; it names {known}.")
         other = experiment.backbones[variant.backbone]
-    return encoder_text(host, other=other or _of(experiment.encoders, host), geometry=variant.geometry)
+    other = other or _of(experiment.encoders, host)
+    return encoder_text(host, dataset=dataset, other=other, geometry=variant.geometry)
 
 
 def _prompts(host: str, overrides: Overrides) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from sparcal.bench.protocol import PROTOCOL
 from sparcal.bench.variant import Variant
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 Value = str | int | float | bool
 Settings = tuple[tuple[str, Value], ...]

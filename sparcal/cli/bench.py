@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")
 
 
-def run(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+def run(
     experiment: Annotated[Path, typer.Argument(help="An experiment file, e.g. experiments/demo.toml.")],
     out: Annotated[Path | None, typer.Option(help="Results folder; by default results/NAME.")] = None,
     data_: Annotated[
