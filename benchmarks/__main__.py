@@ -19,7 +19,7 @@ from benchmarks import growth
 from benchmarks.measure import ROOT, Row
 from benchmarks.page import print_table, write_page
 
-NAMES = ("startup", "sparc", "neighbours", "padim", "musc", "aupro", "whole_lot", "export")
+NAMES = ("startup", "sparc", "neighbours", "padim", "musc", "aupro", "whole_lot", "export", "cache")
 
 
 def main() -> int:
