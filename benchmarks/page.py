@@ -137,7 +137,8 @@ def draw(curves: Sequence[Curve], target: Path) -> None:
         )
         axes[1, column].loglog(curve.amounts, [max(c.extra_mb or 0, 0.1) for c in curve.costs], marker="o")
     for column, name in enumerate(quantities):
-        axes[0, column].legend(fontsize=8, title="step, exponent", title_fontsize=8)
+        if axes[0, column].lines:
+            axes[0, column].legend(fontsize=8, title="step, exponent", title_fontsize=8)
         axes[1, column].set_xlabel(name)
     axes[0, 0].set_ylabel("CPU seconds")
     axes[1, 0].set_ylabel("MB beside the inputs")
