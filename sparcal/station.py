@@ -239,11 +239,8 @@ class Station:
 
     def activate(self, name: str | None, *, operator: str | None = None) -> Lot:
         """Go to a lot, or roll back to an earlier one; None goes back to the station's own reference."""
-        lot = self.own() if name is None else self.lot(name)
-        with self.folder.locked():
-            self.folder.set_active(lot.name)
-            self.folder.log("activate", {"lot": lot.name, "operator": operator})
-        return lot
+        self.folder.activate(name, operator)
+        return self.lot()
 
     def set_threshold(
         self,

@@ -124,6 +124,13 @@ class StationFolder:
         """Point at a lot, or at the station's own reference; call it under `locked`."""
         write_json(self.root / "active", {"lot": name, "since": now()})
 
+    def activate(self, name: str | None, operator: str | None) -> None:
+        """Point at a lot that exists, or at the station's own reference, and note who did."""
+        lot = None if name is None else str(self.read_lot(name)["name"])
+        with self.locked():
+            self.set_active(lot)
+            self.log("activate", {"lot": lot, "operator": operator})
+
     def log(self, event: str, details: Mapping[str, object]) -> None:
         """Add one line to the history."""
         line = json.dumps({"time": now(), "event": event, **details}, ensure_ascii=False, allow_nan=False)

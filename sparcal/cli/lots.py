@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparcal.cli.calibrate import check_rows
 from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
+
+if TYPE_CHECKING:
+    from sparcal.stationfolder import StationFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -26,39 +29,43 @@ def lots(
     as_json: Json = False,
 ) -> None:
     """The station's lots, oldest first; the active one judges."""
-    from sparcal.station import Station
+    from sparcal.stationfolder import StationFolder  # needs no torch: a list is there at once
 
     if own and activate is not None:
         raise CallError("Either --activate NAME or --own can be asked for, got both: leave one out.")
     with wrong_call():
-        opened = Station.open(station)
-    if own or activate is not None:
-        opened.activate(activate, operator=operator)
-    if history:
-        rows = opened.history()
-    else:
-        active = opened.active()
-        rows = [
-            {
-                "lot": lot.name,
-                "active": lot.name == active,
-                "created": lot.record.created,
-                "operator": lot.record.operator,
-                "images": len(lot.record.images),
-                "correction": lot.record.correction,
-                "threshold": lot.threshold.value,
-                "checks": lot.record.verdict,
-            }
-            for lot in opened.lots()
-        ]
+        folder = StationFolder(station)
+        folder.read_station()
+        folder.sweep()
+        if own or activate is not None:
+            folder.activate(activate, operator)
+    active = folder.active()
+    rows = folder.history() if history else [_lot_row(folder, record, active) for record in folder.read_lots()]
     if as_json:
         print_json(rows)
     elif rows:
         print_table(rows)
-        if not history and opened.active() is None:
+        if not history and active is None:
             say("No lot is active: the station judges with its own reference.")
     else:
         say(f"The station {station} has no lots: it judges with its own reference until one is calibrated.")
+
+
+def _lot_row(folder: StationFolder, record: dict[str, Any], active: str | None) -> dict[str, object]:
+    from sparcal.records import read_json
+
+    override = folder.override(record["name"])
+    by_hand = read_json(override).get("image") if override.is_file() else None
+    return {
+        "lot": record["name"],
+        "active": record["name"] == active,
+        "created": record["created"],
+        "operator": record["operator"],
+        "images": len(record["images"]),
+        "correction": record["correction"],
+        "threshold": record["image_threshold"]["value"] if by_hand is None else by_hand,
+        "checks": record["verdict"],
+    }
 
 
 def show(
