@@ -144,6 +144,13 @@ def environment(threads: int) -> dict[str, str]:
     return os.environ | settings | {"OMP_WAIT_POLICY": "passive", "TQDM_DISABLE": "1"}
 
 
+def timed(run: Callable[[], Any]) -> tuple[Cost, Any]:
+    """CPU and wall seconds of `run` in this process, and its result."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = run()
+    return Cost(time.process_time() - cpu, time.perf_counter() - wall), result
+
+
 def extra_memory(run: Callable[[], Any]) -> tuple[float | None, Any]:
     """How many megabytes `run` raises the peak of resident memory by (None without Linux's /proc), and its result."""
     reset, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -175,9 +182,8 @@ def _run_job(job: dict[str, Any], out: Path) -> None:
     runs, result = [], None
     while len(runs) < job["repeats"] and (not runs or time.perf_counter() - started < job["limit"] / 2):
         result = None  # what the last run made must not count as memory of this one
-        cpu, wall = time.process_time(), time.perf_counter()
-        extra, result = extra_memory(work.run)
-        runs.append([time.process_time() - cpu, time.perf_counter() - wall, extra])
+        cost, (extra, result) = timed(lambda: extra_memory(work.run))
+        runs.append([cost.cpu_s, cost.wall_s, extra])
     np.save(out, work.outcome(result))
     print(json.dumps(runs))
 

@@ -49,36 +49,37 @@ def first_member(n: int) -> int:
     return int(torch.randint(high=n, size=(1,)))
 
 
-def coreset_ours(n: int, d: int, dimension: int, size: int, few: int) -> Work:
-    points = projected(n, d, dimension)[: few or None]
-    start = first_member(len(points))
+def coreset_ours(n: int, d: int, dimension: int, size: int) -> Work:
+    points = projected(n, d, dimension)
+    start = first_member(n)
     greedy_coreset(points[:2000], 20)  # compiles, or loads what was compiled before
     return Work(lambda: greedy_coreset(points, size, start=start))
 
 
-def coreset_anomalib(n: int, d: int, dimension: int, size: int, few: int) -> Work:
+def coreset_anomalib(n: int, d: int, dimension: int, size: int) -> Work:
     from anomalib.models.components.sampling import KCenterGreedy
 
-    points = projected(n, d, dimension)[: few or None]
+    points = projected(n, d, dimension)
 
-    def run() -> list[int]:
+    def run(size: int = size) -> list[int]:
         # Points with a third axis are taken as they are, without a projection of its own.
         sampler = KCenterGreedy(embedding=points[:, None], sampling_ratio=1.0)
         sampler.coreset_size = size
         torch.manual_seed(START_SEED)
         return list(sampler.select_coreset_idxs())
 
+    run(2)
     return Work(run)
 
 
 def coreset_row(n: int, d: int, dimension: int, size: int, goal: Goal | None, repeats: int) -> Row:
-    ours, chosen = measure(coreset_ours, n, d, dimension, size, 0, repeats=repeats)
+    ours, chosen = measure(coreset_ours, n, d, dimension, size, repeats=repeats)
     steps = min(TIMED_STEPS, size - 1)
-    part, first = measure(coreset_anomalib, n, d, dimension, steps + 1, 0, repeats=1)
+    part, first = measure(coreset_anomalib, n, d, dimension, steps + 1, repeats=1)
     peer = part.times((size - 1) / steps)
     few = min(FEW, n)
-    whole = [measure(side, n, d, dimension, few // 10, few, repeats=1)[1] for side in (coreset_ours, coreset_anomalib)]
-    drift = radius_drift(projected(n, d, dimension)[:few], *whole)
+    whole = [measure(side, few, d, dimension, few // 10, repeats=1)[1] for side in (coreset_ours, coreset_anomalib)]
+    drift = radius_drift(projected(few, d, dimension), *whole)
     same = np.array_equal(*whole)
     ratio = peer.cpu_s / ours.cpu_s
     extra = "" if ours.extra_mb is None else f" {ours.extra_mb:.0f} MB beside the points."

@@ -13,9 +13,7 @@ from benchmarks.measure import Goal, Row, measure_command
 def rows(*, quick: bool = False) -> list[Row]:
     """The rows of the speed table."""
     repeats = 1 if quick else 7
-    peer, _ = measure_command(
-        [sys.executable, "-W", "ignore", "-c", "import anomalib.models"], repeats=1 if quick else 3
-    )
+    peer, _ = measure_command([sys.executable, "-W", "ignore", "-c", "import anomalib.models"], repeats=1)
     mine, names = measure_command([sys.executable, "-c", "import sparcal; print(dir(sparcal))"], repeats=repeats)
     helped, text = measure_command(
         [sys.executable, "-c", "from sparcal.cli import main; main(['--help'])"], repeats=repeats
