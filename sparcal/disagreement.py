@@ -44,7 +44,7 @@ def left_out_residuals(calibration: Features, reference: Features) -> LeftOut:
         residuals.append(left)
         shares.append(1 - left / whole.clamp_min(torch.finfo(whole.dtype).tiny))
     mean, basis, _ = subspace(lot, k - 1)
-    own_mean = train.mean(dim=0, dtype=torch.float64).to(train.dtype)
+    own_mean = _mean(train).to(train.dtype)
     own = project_out(train - own_mean + mean, mean, basis) - mean
     whole_own = (train - own_mean).square().sum(dtype=torch.float64)
     own_residual = own.square().sum(dim=-1)
@@ -68,10 +68,10 @@ def spread_and_offset(calibration: Features, reference: Features) -> tuple[float
     Both are in units of the training parts' variance, averaged over cells: without a shift they are about 1 and
     1 / k + 1 / n.
     """
-    lot, train = calibration.levels[0].double(), reference.levels[0].double()
+    lot, train = calibration.levels[0], reference.levels[0]
     own = _variance(train)
-    offset = float((lot.mean(dim=0) - train.mean(dim=0)).square().sum(dim=-1).mean())
-    return _variance(lot) / own, offset / own
+    gap = _mean(lot) - _mean(train)
+    return _variance(lot) / own, float(gap.square().sum(dim=-1).mean()) / own
 
 
 def alignment(parts: Features, reference: Features) -> Tensor:
@@ -81,7 +81,7 @@ def alignment(parts: Features, reference: Features) -> Tensor:
     share.
     """
     mean = _pattern(reference.levels[0].mean(dim=0, keepdim=True))
-    return cosine_similarity(_pattern(parts.levels[0]), mean, dim=-1).mean(dim=(1, 2))
+    return torch.stack([cosine_similarity(_pattern(x[None]), mean, dim=-1).mean() for x in parts.levels[0]])
 
 
 def displacement(parts: Features, reference: Features) -> tuple[int, int]:
@@ -102,16 +102,26 @@ def displacement(parts: Features, reference: Features) -> tuple[int, int]:
 
 def part_distances(first: Features, second: Features, reference: Features) -> Tensor:
     """(n, m): mean squared distance of cells between parts, 1 between two typical training parts, 0 between equals."""
-    a, b = first.levels[0].flatten(1).double(), second.levels[0].flatten(1).double()
-    squares = a.square().sum(1)[:, None] + b.square().sum(1)[None, :] - 2 * a @ b.T
-    cells = first.levels[0].shape[1] * first.levels[0].shape[2]
-    return squares.clamp_min(0) / (2 * cells * _variance(reference.levels[0].double()))
+    a, b = first.levels[0], second.levels[0]
+    cells = a.shape[1] * a.shape[2]
+    # Part by part: all differences at once would need n times the memory of `second`.
+    rows = [torch.stack([(x - y).square().sum(dtype=torch.float64) for y in b]) for x in a]
+    return torch.stack(rows) / (2 * cells * _variance(reference.levels[0]))
 
 
 def _variance(x: Tensor) -> float:
     """Squared deviation from the mean at each cell, summed over channels, averaged over cells; never quite 0."""
-    own = (x - x.mean(dim=0)).square().sum(dim=-1).mean()
-    return max(float(own) * len(x) / max(len(x) - 1, 1), 1e-12)
+    mean = _mean(x)
+    total = sum(float((part.double() - mean).square().sum()) for part in x)
+    return max(total / (max(len(x) - 1, 1) * x.shape[1] * x.shape[2]), 1e-12)
+
+
+def _mean(x: Tensor) -> Tensor:
+    """The mean over parts in float64, part by part: torch would copy all of them to float64 first."""
+    total = torch.zeros(x.shape[1:], dtype=torch.float64, device=x.device)
+    for part in x:
+        total += part
+    return total / len(x)
 
 
 def _pattern(x: Tensor) -> Tensor:
