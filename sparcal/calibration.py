@@ -144,16 +144,17 @@ def calibrate(
     progress(4, 5)
     taken, choice = _second_look(correction, base, taken, choice)
     lot_scores = taken.lot
+    image, peak = ([], []) if lot_scores is None else (lot_scores.image.tolist(), lot_scores.peak.tolist())
     thresholds = (
-        find_threshold(taken.own[0].numpy(), [] if lot_scores is None else lot_scores.image.numpy(), false_reject),
-        find_threshold(taken.own[1].numpy(), [] if lot_scores is None else lot_scores.peak.numpy(), false_reject),
+        find_threshold(taken.own[0].numpy(), image, false_reject),
+        find_threshold(taken.own[1].numpy(), peak, false_reject),
     )
     assert base.lot is not None
     found = (
         *screening.checks,
         look.check_energy(screening.left_out, taken.name),
         look.check_help(choice, taken.name),
-        look.check_threshold(thresholds[0]),
+        look.check_threshold(thresholds[0], image, [str(seen.path) for seen in normals]),
     )
     maps = {} if screening.left_out is None else {"removed": screening.left_out.removed}
     if lot_scores is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Literal
 
 from torch import Tensor
@@ -29,8 +30,9 @@ Verdict = Literal["ok", "look", "stop"]
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
 ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
-ODD, ODD_AMONG_MANY = 1.9, 2.4  # times as prominent as the station's own parts; where conditions are mixed
+ODD, ODD_AMONG_MANY = 1.9, 2.4  # times as prominent as the station's own parts; the latter where conditions are mixed
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give
+ALONE = 1.5  # times the median: one normal decides how high the threshold is
 FEW = 4
 
 
@@ -120,21 +122,34 @@ def check_odd(views: Sequence[tuple[Tensor, Tensor]], names: Sequence[str], *, s
     Args:
         views: pairs of maps, left-out (k, h, w) and of the station's own parts (n, h, w); their prominences are averaged.
         spread: of the parts among each other, as `check_shift` has it; where several lights or fixtures are mixed, the
-            only part under one of them stands out as well, so more is asked for.
+            only part under one of them stands out as well, so more is asked for before a part is called defective.
     """
     if not views:
         return Check("odd one out", 0.0, "look", f"{len(names)} images are too few to leave one out: show at least 3.")
     ratios = sum(prominence(lot) / prominence(own).mean().clamp_min(1e-6) for lot, own in views) / len(views)
     assert isinstance(ratios, Tensor)
-    limit = ODD if spread <= SPREAD else ODD_AMONG_MANY
-    odd = tuple(name for name, value in zip(names, ratios.tolist(), strict=True) if value > limit)
+    mixed = spread > SPREAD
+    limit = ODD_AMONG_MANY if mixed else ODD
     number = float(ratios.max())
-    measure = f"stands out {number:.1f} times as much as the station's own parts do (limit {limit})"
+    measure = f"{number:.1f} times as much as the station's own parts do (limit {limit})"
+    odd = _above(limit, ratios, names)
     if odd:
         verb = "looks" if len(odd) == 1 else "look"
-        sentence = f"{', '.join(odd)} {verb} defective, the worst {measure}: look at it, and calibrate without it."
+        sentence = (
+            f"{', '.join(odd)} {verb} defective, the worst stands out {measure}: look at it, and calibrate without it."
+        )
         return Check("odd one out", number, "stop", sentence, odd)
-    return Check("odd one out", number, "ok", f"No part is odd; left out, the most conspicuous {measure}.")
+    conspicuous = _above(ODD, ratios, names)
+    if conspicuous:
+        verb = "is" if len(conspicuous) == 1 else "are"
+        sentence = (
+            f"{', '.join(conspicuous)} {verb} conspicuous, the worst stands out {measure}: look for a defect, or show "
+            "another part under the same light or fixture."
+        )
+        return Check("odd one out", number, "look", sentence, conspicuous)
+    hides = "; the parts differ much among each other, which can hide a faint defect" if mixed else ""
+    sentence = f"No part is odd; left out, the most conspicuous stands out {measure}{hides}."
+    return Check("odd one out", number, "ok", sentence)
 
 
 def check_shift(calibration: Features, reference: Features) -> Check:
@@ -173,7 +188,24 @@ def check_help(choice: Choice, correction: str) -> Check:
     return Check("helps", number, "ok" if choice.helps or kept else "look", choice.sentence)
 
 
-def check_threshold(threshold: Threshold) -> Check:
-    """Whether the samples support the false-reject rate that was asked for."""
+def check_threshold(threshold: Threshold, scores: Sequence[float], names: Sequence[str]) -> Check:
+    """Whether the samples support the false-reject rate that was asked for, and if not, whether one part is to blame.
+
+    Args:
+        scores: of the lot's normals, left out in turn; empty where none could be.
+    """
     number = threshold.supported if threshold.supported is not None else 0.0
-    return Check("threshold", number, "ok" if threshold.free else "look", threshold.sentence)
+    sentence, to_blame = threshold.sentence, None
+    if threshold.basis == "lot with margin":
+        highest, typical = max(scores), median(scores)
+        if highest > ALONE * typical > 0:
+            to_blame = names[list(scores).index(highest)]
+            sentence = (
+                f"{sentence} {to_blame} alone puts it there, {highest / typical:.1f} times the median of the normals: "
+                "if it is the only one under its light or fixture, show another, and the threshold falls."
+            )
+    return Check("threshold", number, "ok" if threshold.free else "look", sentence, (to_blame,) if to_blame else ())
+
+
+def _above(limit: float, ratios: Tensor, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name, value in zip(names, ratios.tolist(), strict=True) if value > limit)

@@ -13,7 +13,9 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
                station's distribution; that is an assumption, and the threshold says so. The larger of this and the
                threshold of the station's own parts counts.
 
-docs/thresholds.md has the measured rates.
+A rate that holds on average is not yet one that holds for the lot at hand: the samples may have been lucky. The share of
+all parts above the r-th smallest of n samples follows a beta distribution with n + 1 - r and r, whatever theirs is, so
+each threshold also states what 19 of 20 lots stay below. docs/thresholds.md has the measured rates.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from sparcal.errors import DataError
 Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
 Floats = NDArray[np.float64]
 
+SURE = 0.95  # 19 of 20 lots
 DISAGREE = 0.05  # chance below which the lot's scores do not pass for a draw from the station's
 BINS = 24
 
@@ -41,7 +44,8 @@ class Threshold:
 
     Args:
         false_reject: the rate asked for; None for a threshold that was set by hand.
-        supported: the smallest rate that the samples behind `value` support without any assumption.
+        supported: the smallest rate that the samples behind `value` support on average without any assumption.
+        ceiling: the rate that 19 of 20 such lots stay below, without any assumption.
         free: whether the rate holds for any distribution, given exchangeable parts.
         agreement: the chance of lot scores this high among the station's own; None without lot scores.
     """
@@ -50,6 +54,7 @@ class Threshold:
     basis: Basis
     false_reject: float | None
     supported: float | None
+    ceiling: float | None
     free: bool
     own: int
     lot: int
@@ -92,7 +97,7 @@ def by_hand(value: float) -> Threshold:
     if not math.isfinite(value):
         raise DataError(f"A threshold set by hand must be a finite number, got {value}: give a score.")
     sentence = f"The threshold {value:.6g} was set by hand; no false-reject rate is promised."
-    return Threshold(value, "by hand", None, None, False, 0, 0, None, sentence)
+    return Threshold(value, "by hand", None, None, None, False, 0, 0, None, sentence)
 
 
 def check_rate(false_reject: float) -> None:
@@ -110,6 +115,16 @@ def conformal_rank(n: int, rate: float) -> int | None:
     """
     rank = math.ceil((n + 1) * (1 - rate) - 1e-9)  # 1 - 0.1 is a little less than 0.9
     return max(rank, 1) if rank <= n else None
+
+
+def ceiling(n: int, rank: int) -> float:
+    """The share of all parts that lies above the `rank`-th smallest of n, in the worst but one of 20 samples.
+
+    The share above follows Beta(n + 1 - rank, rank) for any continuous distribution; ties only make it smaller.
+    """
+    from scipy.stats import beta
+
+    return float(beta.ppf(SURE, n + 1 - rank, rank))
 
 
 def chance_of_higher(lot: Floats, own: Floats) -> float:
@@ -172,65 +187,69 @@ def histogram(own: Sequence[float] | Floats, lot: Sequence[float] | Floats) -> d
 
 def _from_one(scores: Floats, whose: Basis, rate: float) -> Threshold:
     n = len(scores)
-    value, reaches = _order_statistic(scores, rate)
+    value, reaches, most = _order_statistic(scores, rate)
     own, lot = (n, 0) if whose == "own" else (0, n)
     parts = (
         f"{n} of the station's own good parts, scored out of fold" if whose == "own" else f"{n} good parts of the lot"
     )
     if reaches:
-        sentence = f"At most {rate:.2%} of good parts are rejected on average, if they are like the {parts}."
+        sentence = (
+            f"At most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 cases, if they are like "
+            f"the {parts}."
+        )
     else:
         sentence = (
             f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}: the threshold is "
-            f"the highest score of {parts}."
+            f"the highest score of {parts}, and in 19 of 20 cases rejects at most {most:.1%}."
         )
-    return Threshold(value, whose, rate, 1 / (n + 1), reaches, own, lot, None, sentence)
+    return Threshold(value, whose, rate, 1 / (n + 1), most, reaches, own, lot, None, sentence)
 
 
 def _from_pool(own: Floats, lot: Floats, rate: float, agreement: float) -> Threshold:
     pool = np.concatenate([own, lot])
-    value, reaches = _order_statistic(pool, rate)
+    value, reaches, most = _order_statistic(pool, rate)
     n = len(pool)
     start = (
         f"Left out in turn, the lot's {len(lot)} good parts score like the station's own {len(own)} "
         f"(chance {agreement:.2f}), so all count together: "
     )
     end = (
-        f"at most {rate:.2%} of good parts are rejected on average."
+        f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
         if reaches
         else f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}, and the threshold "
-        "is their highest score."
+        f"is their highest score, above which lie at most {most:.1%} in 19 of 20 lots."
     )
-    return Threshold(value, "pooled", rate, 1 / (n + 1), reaches, len(own), len(lot), agreement, start + end)
+    return Threshold(value, "pooled", rate, 1 / (n + 1), most, reaches, len(own), len(lot), agreement, start + end)
 
 
 def _from_lot(own: Floats, lot: Floats, rate: float, agreement: float) -> Threshold:
     k = len(lot)
-    value, reaches = _order_statistic(lot, rate)
+    value, reaches, most = _order_statistic(lot, rate)
     start = (
         f"Left out in turn, the lot's {k} good parts score higher than the station's own {len(own)} "
         f"(chance {agreement:.2g}), so only they count: "
     )
     if reaches:
-        end = f"at most {rate:.2%} of good parts are rejected on average."
+        end = f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
     else:
         by = margin(own, k, rate)
         value = raised(value, by, own)
         how = f"times {by:.3g}" if _ratios(own) else f"plus {by:.3g}"
         end = (
-            f"{k} samples cannot support a false-reject rate of {rate:.2%}, only {1 / (k + 1):.2%}, and the threshold is "
-            f"their highest score {how}, the margin that the spread of the station's own parts asks for."
+            f"{k} samples cannot support a false-reject rate of {rate:.2%}, only {1 / (k + 1):.2%} on average and "
+            f"{most:.1%} in 19 of 20 lots, and the threshold is their highest score {how}, the margin that the spread of "
+            "the station's own parts asks for."
         )
-    floor, _ = _order_statistic(own, rate)
+    floor, _, _ = _order_statistic(own, rate)
     basis: Basis = "lot" if reaches else "lot with margin"
-    return Threshold(max(value, floor), basis, rate, 1 / (k + 1), reaches, len(own), k, agreement, start + end)
+    return Threshold(max(value, floor), basis, rate, 1 / (k + 1), most, reaches, len(own), k, agreement, start + end)
 
 
-def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool]:
-    """The conformal order statistic, or the largest score and False where the samples do not reach."""
-    rank = conformal_rank(len(scores), rate)
-    ordered = np.sort(scores)
-    return float(ordered[-1 if rank is None else rank - 1]), rank is not None
+def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool, float]:
+    """The conformal order statistic, or the largest score and False where the samples do not reach; and its ceiling."""
+    n, rank = len(scores), conformal_rank(len(scores), rate)
+    taken = n if rank is None else rank
+    return float(np.sort(scores)[taken - 1]), rank is not None, ceiling(n, taken)
 
 
 def _checked(scores: Sequence[float] | Floats, name: str) -> Floats:

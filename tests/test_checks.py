@@ -148,7 +148,14 @@ def test_where_conditions_are_mixed_more_oddity_is_asked_for():
     typical = float(prominence(own).mean())
     lot[4, 2, 2] = float(lot[4].flatten().quantile(0.9)) * torch.tensor(2.1 * typical).exp()
     assert check_odd([(lot, own)], names(8), spread=1.2).images == ("part-4.png",)
-    assert check_odd([(lot, own)], names(8), spread=3.0).verdict == "ok"
+    mixed = check_odd([(lot, own)], names(8), spread=3.0)
+    assert (mixed.verdict, mixed.images) == ("look", ("part-4.png",))
+    assert mixed.sentence.startswith("part-4.png is conspicuous, the worst stands out 2.0 times as much")
+    lot[4, 2, 2] = lot[4].median()
+    assert check_odd([(lot, own)], names(8), spread=1.2).verdict == "ok"
+    faint = check_odd([(lot, own)], names(8), spread=3.0)
+    assert faint.verdict == "ok"
+    assert faint.sentence.endswith("the parts differ much among each other, which can hide a faint defect.")
 
 
 def test_too_few_to_leave_one_out_is_worth_a_look():
@@ -209,9 +216,19 @@ def test_energy_says_what_is_removed_and_where():
 
 def test_the_threshold_check_asks_for_a_look_where_samples_do_not_reach():
     own, few = random(200, seed=1).exp().numpy(), random(8, seed=2).exp().numpy()
-    assert check_threshold(find_threshold(own, few, 0.05)).verdict == "ok"
-    assert check_threshold(find_threshold(own, 50 * few, 0.05)).verdict == "look"
-    assert check_threshold(by_hand(1.0)).verdict == "look"
+    assert check_threshold(find_threshold(own, few, 0.05), few.tolist(), names(8)).verdict == "ok"
+    assert check_threshold(find_threshold(own, 50 * few, 0.05), (50 * few).tolist(), names(8)).verdict == "look"
+    assert check_threshold(by_hand(1.0), [], names(8)).verdict == "look"
+
+
+def test_a_part_that_alone_puts_the_threshold_up_is_named():
+    own = random(200, seed=1).exp().numpy()
+    scores = [100.0, 101, 102, 250, 103, 104, 105, 106]
+    check = check_threshold(find_threshold(own, scores, 0.05), scores, names(8))
+    assert (check.verdict, check.images) == ("look", ("part-3.png",))
+    assert "part-3.png alone puts it there, 2.4 times the median of the normals" in check.sentence
+    scores[3] = 107
+    assert check_threshold(find_threshold(own, scores, 0.05), scores, names(8)).images == ()
 
 
 # Which correction is taken

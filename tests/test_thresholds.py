@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sparcal.thresholds import (
     Threshold,
     by_hand,
+    ceiling,
     chance_of_higher,
     conformal_rank,
     find_threshold,
@@ -40,6 +41,20 @@ def test_the_rank_is_the_smallest_that_keeps_the_rate(n, rate):
 )
 def test_ranks_that_people_know(n, rate, rank):
     assert conformal_rank(n, rate) == rank
+
+
+@pytest.mark.parametrize(("n", "rank"), [(8, 8), (128, 128), (128, 123), (20, 10)])
+def test_the_ceiling_is_what_19_of_20_samples_stay_below(n, rank):
+    # Of uniform scores, the share above a threshold is 1 minus the threshold.
+    shares = 1 - np.sort(np.random.default_rng(0).random((20_000, n)), axis=1)[:, rank - 1]
+    assert np.mean(shares <= ceiling(n, rank)) == pytest.approx(0.95, abs=0.005)
+
+
+def test_the_ceiling_of_the_largest_of_eight():
+    assert ceiling(8, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
+    threshold = find_threshold(gamma(120, 1), gamma(8, 2, 2.0), 0.01)
+    assert threshold.ceiling == ceiling(8, 8)
+    assert "only 11.11% on average and 31.2% in 19 of 20 lots" in threshold.sentence
 
 
 @pytest.mark.parametrize("rate", RATES)
