@@ -185,6 +185,16 @@ def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
     return Screening(calibration, places, few, candidate, left_out, found)
 
 
+def preview(grounds: Grounds, normals: Sequence[Seen]) -> tuple[Check, ...]:
+    """The checks that need no calibration, and what one may be expected to do, judged on a few of the station's images."""
+    screening = screen(grounds, normals)
+    standing = _base(grounds, screening.calibration, screening.places).trial()
+    assert standing is not None
+    first = screening.candidate.trial()
+    choice = choose(standing, [] if first is None else [first], len(normals))
+    return (*screening.checks, look.check_expected(choice))
+
+
 def _base(grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
     """The station's own reference: it has not seen the normals, so none needs leaving out."""
     own = Rebuilt(Identity(), grounds.detector)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any, Literal
 
@@ -179,6 +179,11 @@ def check_energy(left_out: LeftOut | None, correction: str) -> Check:
     if lot < own:
         return Check("energy removed", lot, "look", f"The parts do not agree in how they deviate: {facts}.")
     return Check("energy removed", lot, "ok", f"{facts[0].upper()}{facts[1:]}.")
+
+
+def check_expected(choice: Choice) -> Check:
+    """What calibration may be expected to do, before it is done."""
+    return replace(check_help(choice, choice.correction), name="expected benefit")
 
 
 def check_help(choice: Choice, correction: str) -> Check:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from sparcal.calibration import AUTO, Grounds, calibrate, screen
+from sparcal.calibration import AUTO, Grounds, calibrate, preview
 from sparcal.checks import Check
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import ArtifactError, DataError, WeightsError
@@ -216,8 +216,8 @@ class Station:
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
-        """Look at calibration images without calibrating: duplicates, alignment, odd ones, shift."""
-        return screen(self._grounds(), self._encode_normals(image_sources(normals))).checks
+        """Look at calibration images without calibrating: duplicates, alignment, odd ones, shift, expected benefit."""
+        return preview(self._grounds(), self._encode_normals(image_sources(normals)))
 
     def lots(self) -> list[Lot]:
         """Every lot, oldest first."""

@@ -77,6 +77,16 @@ def test_bad_parts_among_the_good_are_named_and_the_lot_does_not_judge(station):
     assert station.active() == active != "dirty"
 
 
+@pytest.mark.parametrize(("kind", "said"), [("moved", "Calibration helps"), ("none", "There is nothing to remove")])
+def test_what_to_expect_is_said_before_anything_is_calibrated(station, kind, said):
+    lots = len(station.lots())
+    found = station.check(images(make_demo(5, train=0, good=8, bad=0, shift=kind).lot_good))
+    assert [check.name for check in found][-1] == "expected benefit"
+    assert found[-1].verdict == "ok"
+    assert found[-1].sentence.startswith(said)
+    assert len(station.lots()) == lots
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "moved"])
 def test_nine_of_ten_planted_parts_are_named_and_hardly_a_good_one(station, kind):
