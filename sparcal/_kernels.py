@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
-COARSE = 16  # sketch coordinates that are compared first
+COARSE = 32  # sketch coordinates that are compared first, four at a time
 LANES = 128  # centres that are compared with a point at once
 STRIDE = 256  # coordinates between two looks at whether a sum is already too large
 BLOCK = 64  # bank rows whose lower bounds share one minimum
@@ -25,7 +25,7 @@ BLOCK = 64  # bank rows whose lower bounds share one minimum
 # Plain tuples, not classes: numba's files on disk would name a class of this module, and a later version that renames
 # it could not read them.
 
-# points (n, d); the first COARSE coordinates of their sketches (n, COARSE); the others (n, p); growth and pad: a squared
+# points (n, d); their sketches in two stages (n, COARSE + 1) and (n, p), see `Sketch.staged`; growth and pad: a squared
 # sketch distance above growth * t + pad proves a true one above t.
 Cloud = tuple[Floats, NDArray[np.float32], NDArray[np.float32], float, float]
 
@@ -34,10 +34,17 @@ Cloud = tuple[Floats, NDArray[np.float32], NDArray[np.float32], float, float]
 # the fine coordinates added.
 Proof = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], float, NDArray[np.float32]]
 
-# A greedy selection under way: the chosen (size,); their coarse sketches (blocks, COARSE, LANES), infinite where none
-# is yet; per point the squared distance to the nearest of the chosen it was compared with, and how many that is; a heap
-# of the points with the largest square on top, the lower index first among equals.
-Selection = tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+# A greedy selection under way: the chosen (size,); their sketches, (blocks, COARSE + 1, LANES), of infinite norm where
+# none is yet, and (size, p); per point the squared distance to the nearest of the chosen it was compared with, and how many
+# that is; a heap of the points with the largest square on top, the lower index first among equals.
+Selection = tuple[
+    NDArray[np.int64],
+    NDArray[np.float32],
+    NDArray[np.float32],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+]
 
 
 def _compiled(loop: Loop) -> Loop:
@@ -80,19 +87,32 @@ def _sketch_gap(a: NDArray[np.float32], b: NDArray[np.float32]) -> np.float32:
 
 
 @_compiled
-def _lane_gaps(point: NDArray[np.float32], lanes: NDArray[np.float32], limit: float, gaps: NDArray[np.float32]) -> bool:
-    """Fill `gaps` with squared sketch distances to LANES centres; True if one is within `limit`."""
-    for lane in range(gaps.shape[0]):
-        total = np.float32(0)
-        for c in range(COARSE):
-            gap = lanes[c, lane] - point[c]
-            total += gap * gap
-        gaps[lane] = total
-    within = np.float32(0)
-    bar = np.float32(limit)
-    for lane in range(gaps.shape[0]):
-        within += np.float32(gaps[lane] <= bar)
-    return bool(within > 0)
+def _lane_gaps(point: NDArray[np.float32], lanes: NDArray[np.float32], gaps: NDArray[np.float32]) -> None:
+    """Fill `gaps` with the squared sketch distances to LANES centres, less the squared norm of the point."""
+    for lane in range(LANES):
+        gaps[lane] = lanes[COARSE, lane]
+    double = np.float32(-2)  # a plain -2 would make all of it float64
+    for c in range(0, COARSE, 4):
+        u, v, w, x = double * point[c], double * point[c + 1], double * point[c + 2], double * point[c + 3]
+        for lane in range(LANES):
+            gaps[lane] += (u * lanes[c, lane] + v * lanes[c + 1, lane]) + (
+                w * lanes[c + 2, lane] + x * lanes[c + 3, lane]
+            )
+
+
+@_compiled
+def _lanes_within(gaps: NDArray[np.float32], first: int, last: int, limit: np.float32, where: NDArray[np.int64]) -> int:
+    """How many of the lanes `first` to `last - 1` have a gap within `limit`; `where` tells which, the smallest first."""
+    count = 0
+    for lane in range(first, last):  # no branch: which lanes pass cannot be foreseen
+        where[count] = lane
+        count += gaps[lane] <= limit
+    smallest = 0
+    for place in range(count):
+        if gaps[where[place]] < gaps[where[smallest]]:
+            smallest = place
+    where[0], where[smallest] = where[smallest], where[0]
+    return count
 
 
 @_compiled
@@ -103,42 +123,56 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
     point on top of the heap is brought up to date: if it stays on top it is the farthest, else it sinks and waits. Most points
     lie near an early member and are never looked at again.
     """
-    coarse = cloud[1]
-    chosen, lanes, squares, _, heap = selection
+    _, coarse, fine, _, _ = cloud
+    chosen, lanes, kept, squares, _, heap = selection
     gaps = np.empty(LANES, np.float32)
+    where = np.empty(LANES, np.int64)
     for new in range(first, last):
         while True:
             top = heap[0]
             rival = heap[1]
             if heap.shape[0] > 2 and _precedes(squares, heap[2], rival):
                 rival = heap[2]
-            _look(cloud, selection, top, rival, new, gaps)
+            _look(cloud, selection, top, rival, new, gaps, where)
             if _precedes(squares, top, rival):
                 break
             _sink(heap, squares)
         chosen[new] = top
         lanes[new // LANES, :, new % LANES] = coarse[top]
+        kept[new] = fine[top]
         squares[top] = 0.0
         _sink(heap, squares)
 
 
 @_compiled
-def _look(cloud: Cloud, selection: Selection, x: int, rival: int, stop: int, gaps: NDArray[np.float32]) -> None:
+def _look(
+    cloud: Cloud,
+    selection: Selection,
+    x: int,
+    rival: int,
+    stop: int,
+    gaps: NDArray[np.float32],
+    where: NDArray[np.int64],
+) -> None:
     """Lower the square of point `x` by the chosen ones before `stop`, until `rival` precedes it."""
     points, coarse, fine, growth, pad = cloud
-    chosen, lanes, squares, seen, _ = selection
+    chosen, lanes, kept, squares, seen, _ = selection
+    own = coarse[x]
     while seen[x] < stop and _precedes(squares, x, rival):
         block = seen[x] // LANES
-        end = min(stop, (block + 1) * LANES)
-        limit = squares[x] * growth + pad
-        if _lane_gaps(coarse[x], lanes[block], limit, gaps):
-            for i in range(seen[x], end):
-                gap = gaps[i - block * LANES]
-                if gap <= limit and gap + _sketch_gap(fine[x], fine[chosen[i]]) <= limit:
-                    square = _square_gap(points[x], points[chosen[i]], squares[x])
-                    if square < squares[x]:
-                        squares[x] = square
-                        limit = square * growth + pad
+        before = block * LANES
+        end = min(stop, before + LANES)
+        limit = np.float32(squares[x] * growth + pad - own[COARSE])
+        _lane_gaps(own, lanes[block], gaps)
+        for place in range(_lanes_within(gaps, seen[x] - before, end - before, limit, where)):
+            lane = where[place]
+            i = before + lane
+            length = own[COARSE - 1] - lanes[block, COARSE - 1, lane]  # of the rest, which the fine stage replaces
+            if gaps[lane] <= limit and gaps[lane] - length * length + _sketch_gap(fine[x], kept[i]) <= limit:
+                square = _square_gap(points[x], points[chosen[i]], squares[x])
+                if square < squares[x]:
+                    squares[x] = square
+                    limit = np.float32(square * growth + pad - own[COARSE])
         seen[x] = end
 
 

@@ -58,6 +58,28 @@ class Sketch:
             target.copy_(centred / self.scale if axes is None else centred.to(axes.dtype) @ axes)
         return out
 
+    def staged(self, points: Tensor, chunk: int, first: int) -> tuple[Tensor, Tensor]:
+        """`(n, first + 2)` and `(n, p - first + 1)` float32, to be compared one after the other.
+
+        In the first: the leading coordinates, the length of the rest of the point, and the squared norm of all these. In the
+        second: the other coordinates, and the length of what no axis covers. Lengths differ by no more than the rests
+        themselves, so either pair of sketches still proves what `pad` says, with `staged_pad` for it.
+        """
+        assert self.axes is not None
+        assert self.axes.dtype == torch.float64, "a length by Pythagoras needs the digits"
+        axes, held = self.axes / self.scale, min(first, self.width)
+        coarse = points.new_zeros(len(points), first + 2, dtype=torch.float32)
+        fine = points.new_zeros(len(points), self.width - held + 1, dtype=torch.float32)
+        for rows, low, high in zip(points.split(chunk), coarse.split(chunk), fine.split(chunk), strict=True):
+            centred = (rows - self.centre).double()
+            coordinates = centred @ axes
+            rest = (centred.norm(dim=1) / self.scale).square() - coordinates[:, :held].square().sum(1)
+            low[:, :held], high[:, :-1] = coordinates[:, :held], coordinates[:, held:]
+            low[:, first] = rest.clamp_min(0).sqrt()
+            low[:, first + 1] = low[:, : first + 1].square().sum(1)
+            high[:, -1] = (rest - coordinates[:, held:].square().sum(1)).clamp_min(0).sqrt()
+        return coarse, fine
+
     def covers(self, points: Tensor, chunk: int) -> bool:
         """Whether the sketches of `points` lie in the unit ball too."""
         return all(bool(((part - self.centre).norm(dim=1) <= self.scale).all()) for part in points.split(chunk))
@@ -78,11 +100,23 @@ class Sketch:
         The error of a sketch, for a point of norm at most 1: the rounding of a dot product of length d per
         axis (the textbook bound), and that of storing float32.
         """
-        products = 0.0
-        if self.axes is not None:
-            products = (len(self.centre) + 3) * torch.finfo(self.axes.dtype).eps / 2 * sqrt(self.width)
-        error = products + 2**-22
-        return (1 + 1 / _SHARE) * (2 * error) ** 2
+        return _allowance(self._products + 2**-22)
+
+    @property
+    def staged_pad(self) -> float:
+        """The pad of `staged`: the root in a length can make much of the rounding of a square."""
+        return _allowance(self._products + sqrt(8 * self._products) + 2**-21)
+
+    @property
+    def _products(self) -> float:
+        """Rounding of all coordinates of a point together."""
+        if self.axes is None:
+            return 0.0
+        return (len(self.centre) + 3) * torch.finfo(self.axes.dtype).eps / 2 * sqrt(self.width)
+
+
+def _allowance(error: float) -> float:
+    return (1 + 1 / _SHARE) * (2 * error) ** 2
 
 
 def _leading_axes(centred: Tensor, width: int) -> Tensor:

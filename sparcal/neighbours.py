@@ -26,7 +26,7 @@ _TINY = 2**22  # below this many coordinate differences, compiled loops do not r
 _CACHE = 2**22  # bytes worked on at a time: about what a processor keeps close
 _NEAREST_WIDTH = 96  # leading axes that rule out nearly all bank rows
 _NEAREST_COARSE = 16  # of these, in the product with all rows; the others are looked at for the rows it leaves
-_CORESET_WIDTH = 64
+_CORESET_WIDTH = 96
 _FEW = 16  # queries that are cheaper to compare with all candidates than to prepare all coordinates for
 
 
@@ -115,7 +115,7 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
         initial: `(n,)` distances that stand for points outside the coreset; selection then begins at the largest.
 
     The loops run on the CPU, on one thread, so that the indices are the same for points on any device; they need
-    about `560 * n` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
+    about `450 * n + 400 * size` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
     """
     _check_coreset(points, size, start, initial)
     rows = points.detach().to("cpu", torch.promote_types(points.dtype, torch.float32)).contiguous()
@@ -277,19 +277,20 @@ def _pair_squares(queries: Tensor, bank: Tensor, where: Tensor, memory: int) -> 
 def _grow(points: Tensor, squares: Tensor, start: int, size: int, loops: ModuleType) -> Tensor:
     """The greedy selection in compiled loops, which look at few of the n * size distances."""
     n, d = points.shape
-    chunk = max(1, _CACHE // (8 * d))
+    chunk = max(1, _CACHE // (32 * d))
     sketch = Sketch.of(points, width=_CORESET_WIDTH, chunk=chunk, dtype=torch.float64)
-    fine = sketch(points, chunk)
-    coarse = fine.new_zeros(n, loops.COARSE)
-    coarse[:, : sketch.width] = fine[:, : loops.COARSE]
-    fine = fine[:, loops.COARSE :].contiguous()
-    cloud = (points.numpy(), coarse.numpy(), fine.numpy(), sketch.growth, sketch.pad)
+    coarse, fine = (stage.numpy() for stage in sketch.staged(points, chunk, loops.COARSE - 1))
+    pad = sketch.staged_pad + (loops.COARSE + 8) * 2**-22  # the rounding of the product of the coarse stage
+    cloud = (points.numpy(), coarse, fine, sketch.growth, pad)
     squares[start] = 0
     chosen = np.full(size, start)
-    lanes = np.full((-(-size // loops.LANES), loops.COARSE, loops.LANES), np.inf, np.float32)
-    lanes[0, :, 0] = coarse[start].numpy()
+    lanes = np.zeros((-(-size // loops.LANES), loops.COARSE + 1, loops.LANES), np.float32)
+    lanes[:, -1] = np.inf
+    lanes[0, :, 0] = coarse[start]
+    kept = np.empty((size, fine.shape[1]), np.float32)
+    kept[0] = fine[start]
     heap = np.argsort(-squares.numpy(), kind="stable")
-    selection = (chosen, lanes, squares.numpy(), np.zeros(n, np.int64), heap)
+    selection = (chosen, lanes, kept, squares.numpy(), np.zeros(n, np.int64), heap)
     for first in range(1, size, 256):  # in parts, so that Ctrl-C is heard
         loops.grow_coreset(cloud, selection, first, min(first + 256, size))
     return torch.from_numpy(chosen)
