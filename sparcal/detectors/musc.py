@@ -15,6 +15,8 @@ The defaults are the authors' code (xrli-U/MuSc). Where this differs from it:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -28,8 +30,9 @@ from sparcal.types import DataError, Family, Features, Scores, ShapeError
 
 MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
 
-# One Gram matrix takes about this many bytes, or one pair of images: small enough to stay in a core's cache.
-GRAM_BYTES = 2 * 2**20
+# One Gram matrix takes about this many bytes, or one pair of images: large enough for a fast product, and small enough
+# that its maxima are found in cache.
+GRAM_BYTES = 4 * 2**20
 
 # Below this squared distance of unit vectors, 2 - 2 cos has lost the digits that count: it is taken again in float64.
 NEAR = 2e-3
@@ -40,7 +43,7 @@ class MuSc:
     """Mean distance of each patch to the images of the lot that have the most similar one.
 
     For n images of p cells, scoring takes, on top of the features: one copy of one level; distances of at most `memory`
-    bytes, or of one image if that is more (n p numbers); and Gram matrices of 2 MiB, or p^2 numbers if that is more, in
+    bytes, or of one image if that is more (n p numbers); and a Gram matrix of 4 MiB, or p^2 numbers if that is more, in
     float64 where images nearly coincide. All n^2 p distances of a lot are held only while they fit into `memory`. Each
     Gram matrix then serves both of its images; beyond that, images are scored in groups, at up to twice the arithmetic.
 
@@ -166,28 +169,42 @@ def squared_distances(tokens: Tensor, rows: range) -> Tensor:
     n, p, _ = tokens.shape
     flat = tokens.flatten(0, 1)
     closest = tokens.new_empty(len(rows), n, p)
-    step = max(1, min(n, GRAM_BYTES // (tokens.element_size() * p * p)))
-    table = tokens.new_empty(step * p * p)  # one allocation for all Gram matrices
-    for i in rows:
-        for others, mutual in (
-            (range(rows.start), False),
-            (range(i + 1, rows.stop), True),
-            (range(rows.stop, n), False),
-        ):
-            for start in others[::step]:
-                stop = min(start + step, others.stop)
-                gram = table[: (stop - start) * p * p].view(p, (stop - start) * p)
-                torch.mm(tokens[i], flat[start * p : stop * p].mT, out=gram)
-                gram = gram.view(p, stop - start, p)
-                closest[i - rows.start, start:stop] = gram.amax(dim=2).mT
-                if mutual:
-                    closest[start - rows.start : stop - rows.start, i] = gram.amax(dim=0)
+    pairs = max(1, GRAM_BYTES // (tokens.element_size() * p * p))
+    table = tokens.new_empty(min(pairs, n * n) * p * p)  # one allocation for all Gram matrices
+    for left, right, mutual in tiles(rows, n, pairs):
+        gram = table[: len(left) * len(right) * p * p].view(len(left) * p, len(right) * p)
+        torch.mm(flat[left.start * p : left.stop * p], flat[right.start * p : right.stop * p].mT, out=gram)
+        gram = gram.view(len(left), p, len(right), p)
+        closest[left.start - rows.start : left.stop - rows.start, right.start : right.stop] = gram.amax(dim=3).mT
+        if mutual:
+            there = closest[right.start - rows.start : right.stop - rows.start, left.start : left.stop]
+            there.copy_(gram.amax(dim=1).transpose(0, 1))
     length = tokens.flatten(1).any(dim=1).to(tokens.dtype)
     squared = closest.mul_(-2).add_(length[rows.start : rows.stop, None, None]).add_(length[:, None])
     for i in rows:
         squared[i - rows.start, i] = torch.inf
         refine_near(squared[i - rows.start], tokens, i)
     return squared.clamp_min_(0)
+
+
+def tiles(rows: range, n: int, pairs: int) -> Iterator[tuple[range, range, bool]]:
+    """Ranges of images that meet each pair of an image of `rows` and another of all n once, at most `pairs` at a time.
+
+    The flag says that both ranges are of `rows`, so that one Gram matrix serves both directions.
+    """
+    side = math.isqrt(pairs)
+    for start in rows[::side]:
+        left = range(start, min(start + side, rows.stop))
+        for i in left[:-1]:
+            yield range(i, i + 1), range(i + 1, left.stop), True
+        step = pairs // len(left)
+        for others, mutual in (
+            (range(left.stop, rows.stop), True),
+            (range(rows.start), False),
+            (range(rows.stop, n), False),
+        ):
+            for first in others[::step]:
+                yield left, range(first, min(first + step, others.stop)), mutual
 
 
 def refine_near(squared: Tensor, tokens: Tensor, i: int) -> None:
