@@ -105,8 +105,8 @@ def part_distances(first: Features, second: Features, reference: Features) -> Te
     a, b = first.levels[0], second.levels[0]
     cells = a.shape[1] * a.shape[2]
     # Part by part: all differences at once would need n times the memory of `second`.
-    rows = [torch.stack([(x - y).square().sum(dtype=torch.float64) for y in b]) for x in a]
-    return torch.stack(rows) / (2 * cells * _variance(reference.levels[0]))
+    rows = [torch.stack([(x - y).square_().sum() for y in b]) for x in a]
+    return torch.stack(rows).double() / (2 * cells * _variance(reference.levels[0]))
 
 
 def _variance(x: Tensor) -> float:

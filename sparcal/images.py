@@ -123,7 +123,7 @@ def _read_ahead(
     pool = ThreadPoolExecutor(workers, thread_name_prefix="sparcal-read")
     try:
         jobs = (pool.submit(_load, source, _name(source, i), preprocess) for i, source in enumerate(sources))
-        running = deque(islice(jobs, batch_size))
+        running = deque(islice(jobs, max(batch_size, 2 * workers)))
         shape: torch.Size | None = None
         while running:
             loaded = []
@@ -192,13 +192,15 @@ def encode(
     encoder: Encoder,
     images: ImageSource | Sequence[ImageSource],
     *,
-    batch_size: int = 16,
+    batch_size: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Encoded:
     """Features of images by an encoder and its own preprocessing.
 
     Args:
         images: what `find_images` accepts, or images in memory: one, a sequence, or an (n, H, W, 3) array.
+        batch_size: one at a time is fastest on a CPU, where the activations of a batch leave the cache and are paged in
+            anew for every layer; a GPU wants more.
         progress: called with (images done, images in all) after each batch.
     """
     sources = image_sources(images)

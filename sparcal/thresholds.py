@@ -122,9 +122,9 @@ def ceiling(n: int, rank: int) -> float:
 
     The share above follows Beta(n + 1 - rank, rank) for any continuous distribution; ties only make it smaller.
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # beta.ppf without the second that scipy.stats takes to import
 
-    return float(beta.ppf(SURE, n + 1 - rank, rank))
+    return float(betaincinv(n + 1 - rank, rank, SURE))
 
 
 def chance_of_higher(lot: Floats, own: Floats) -> float:
