@@ -46,6 +46,7 @@ def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        context.store.sweep_incoming()
         supervisor = Supervisor(settings) if worker else None
         if supervisor:
             supervisor.start()

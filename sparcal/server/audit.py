@@ -14,6 +14,7 @@ _SAID = {
     "discard": "discarded lot {lot}",
     "roll back": "went back to lot {lot}",
     "confirm": "confirmed {image} as {verdict}",
+    "forget": "forgot {images} that {by} had judged",
     "overrule": "overruled {image}, which was {verdict}",
 }
 
@@ -25,6 +26,7 @@ _LOGGED = {
     "activate": "made lot {lot} active",
     "threshold": "set the threshold of lot {lot} by hand",
 }
+_NAMED = ("image", "images", "verdict")
 _SAME_S = 5.0
 
 
@@ -41,7 +43,10 @@ def trail(database: Database, station: StationFolder, *, limit: int) -> list[dic
 
 def _entry(row: Row) -> dict[str, Any]:
     detail = unpacked(row["detail"])
-    said = _SAID[row["kind"]].format(lot=row["lot"], **{k: detail.get(k, "") for k in ("image", "verdict")})
+    if "images" in detail:
+        detail["images"] = f"{detail['images']} image{'' if detail['images'] == 1 else 's'}"
+    by = f"lot {row['lot']}" if row["lot"] else "the station's own reference"
+    said = _SAID[row["kind"]].format(lot=row["lot"], by=by, **{k: detail.get(k, "") for k in _NAMED})
     if row["kind"] == "roll back" and not row["lot"]:
         said = "went back to the station's own reference"
     if detail.get("threshold") is not None:

@@ -16,10 +16,9 @@ from typing import Any
 
 from sparcal.errors import ArtifactError
 
-VERSION = 1
 Row = sqlite3.Row
 
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE images (
     sha TEXT PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
     width INTEGER, height INTEGER, problem TEXT, added TEXT NOT NULL);
@@ -55,6 +54,13 @@ CREATE TRIGGER calibration_again AFTER UPDATE OF state ON jobs WHEN NEW.kind = '
 CREATE TABLE revision (number INTEGER NOT NULL);
 INSERT INTO revision VALUES (1);
 """
+# Images may be removed while their scores stay, and `arrivals` holds only what still waits for a score.
+_SECOND = """
+CREATE INDEX kept ON images (state, added, bytes);
+CREATE INDEX of_image ON scores (sha);
+DELETE FROM arrivals WHERE EXISTS (SELECT 1 FROM scores WHERE scores.lot = arrivals.lot AND scores.sha = arrivals.sha);
+"""
+VERSION = 2
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
@@ -73,13 +79,13 @@ class Database:
         database = cls(folder / "station.sqlite3")
         with database.write() as connection:
             found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if found == 0:
-                _create(connection)
-            elif found != VERSION:
+            if found > VERSION:
                 raise ArtifactError(
                     f"The web station's database has version {found}, this sparcal reads {VERSION}: "
                     "use the sparcal that wrote it."
                 )
+            if found < VERSION:
+                _bring_up(connection, found)
         return database
 
     @contextmanager
@@ -138,16 +144,22 @@ def unpacked(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in _statements(_SCHEMA):
-        connection.execute(statement)
-    for table in _WATCHED:
-        for event in ("INSERT", "UPDATE", "DELETE"):
-            connection.execute(
-                f"CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON {table} "
-                "BEGIN UPDATE revision SET number = number + 1; END"
-            )
+def _bring_up(connection: sqlite3.Connection, found: int) -> None:
+    """From whatever version was found (0 is an empty file) to ours, within the caller's transaction."""
+    for script in (_FIRST + _counting(), _SECOND)[found:]:
+        for statement in _statements(script):
+            connection.execute(statement)
     connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def _counting() -> str:
+    """Triggers that count every change, so that pages know when to look again."""
+    return "".join(
+        f"CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON {table} "
+        "BEGIN UPDATE revision SET number = number + 1; END;\n"
+        for table in _WATCHED
+        for event in ("INSERT", "UPDATE", "DELETE")
+    )
 
 
 def _statements(script: str) -> Iterator[str]:

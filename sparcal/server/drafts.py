@@ -57,13 +57,18 @@ def require(row: Row, *states: str) -> None:
         raise ConflictError(f"The draft for lot {row['name']!r} is {row['state']}, so this cannot be done any more.")
 
 
-def add_image(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:
-    """Put an image into a draft; twice is once."""
+def require_room(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:
+    """A ConflictError unless this image can be put into this draft."""
     require(get(connection, draft), "open")
     count = connection.execute("SELECT count(*) AS n FROM draft_images WHERE draft = ?", (draft,)).fetchone()["n"]
     known = connection.execute("SELECT 1 FROM draft_images WHERE draft = ? AND sha = ?", (draft, sha)).fetchone()
     if count >= limit and not known:
         raise ConflictError(f"A draft holds at most {limit} images, got one more: 2 to 8 good ones are enough.")
+
+
+def add_image(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:
+    """Put an image into a draft; twice is once."""
+    require_room(connection, draft, sha, limit=limit)
     connection.execute("INSERT OR IGNORE INTO draft_images (draft, sha) VALUES (?, ?)", (draft, sha))
 
 

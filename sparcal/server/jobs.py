@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from sparcal.server.database import Database, Row, now, packed, unpacked
 
-Kind = Literal["read", "collect", "check", "calibrate", "score"]
+Kind = Literal["read", "collect", "check", "calibrate", "fit", "score"]
 # Short work that somebody is looking at goes first; scoring gives way between images and goes on where it stopped.
-PRIORITY: dict[Kind, int] = {"read": 0, "collect": 0, "check": 1, "calibrate": 2, "score": 3}
+PRIORITY: dict[Kind, int] = {"read": 0, "collect": 0, "check": 1, "calibrate": 2, "fit": 3, "score": 3}
 MAX_ATTEMPTS = 2
 OPEN = ("queued", "running")
 

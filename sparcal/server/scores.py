@@ -13,7 +13,8 @@ from sparcal.server.drafts import ConflictError, NotFoundError
 Judgement = Literal["confirm", "overrule"]
 
 _LATEST = (
-    "SELECT scores.*, images.name, images.width, images.height, images.kind, decision.kind AS decision, "
+    "SELECT scores.*, images.name, images.width, images.height, images.kind, "
+    "images.state IN ('leaving', 'removed') AS removed, decision.kind AS decision, "
     "decision.operator, decision.at FROM scores JOIN images USING (sha) LEFT JOIN decisions AS decision ON "
     "decision.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id) "
 )
@@ -59,17 +60,19 @@ def counts(connection: sqlite3.Connection, lot: str) -> dict[str, int]:
 
 
 def arrive(connection: sqlite3.Connection, sha: str, lot: str) -> None:
-    """Note that an image is to be scored under a lot."""
+    """Note that an image is to be scored under a lot; if it was before, that score stays and its pictures are made anew."""
     connection.execute("INSERT OR IGNORE INTO arrivals (sha, lot) VALUES (?, ?)", (sha, lot))
+
+
+def known(connection: sqlite3.Connection, sha: str, lot: str) -> bool:
+    """Whether an image was scored under a lot."""
+    found = connection.execute("SELECT 1 FROM scores WHERE sha = ? AND lot = ?", (sha, lot)).fetchone()
+    return found is not None
 
 
 def waiting(connection: sqlite3.Connection, lot: str, *, limit: int = -1) -> list[str]:
     """Images that have arrived for a lot and have no score yet, in the order they came."""
-    rows = connection.execute(
-        "SELECT sha FROM arrivals WHERE lot = ? AND sha NOT IN (SELECT sha FROM scores WHERE lot = ?) "
-        "ORDER BY rowid LIMIT ?",
-        (lot, lot, limit),
-    )
+    rows = connection.execute("SELECT sha FROM arrivals WHERE lot = ? ORDER BY rowid LIMIT ?", (lot, limit))
     return [row["sha"] for row in rows]
 
 
@@ -80,6 +83,7 @@ def add(connection: sqlite3.Connection, sha: str, lot: str, result: dict[str, An
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (sha, lot, result.get("score"), result.get("threshold"), result.get("verdict"), result.get("problem"), now()),
     )
+    connection.execute("DELETE FROM arrivals WHERE sha = ? AND lot = ?", (sha, lot))
 
 
 def judge(connection: sqlite3.Connection, score: int, judgement: Judgement, operator: str) -> None:
@@ -87,6 +91,8 @@ def judge(connection: sqlite3.Connection, score: int, judgement: Judgement, oper
     row = get(connection, score)
     if row["verdict"] is None:
         raise ConflictError(f"{row['name']} was not scored, so there is no verdict to {judgement}.")
+    if row["removed"]:
+        raise ConflictError(f"{row['name']} was removed, so nobody can look at it and {judgement} its verdict.")
     detail = {"image": row["name"], "sha256": row["sha"], "verdict": row["verdict"], "score": row["score"]}
     connection.execute(
         "INSERT INTO decisions (at, operator, kind, lot, score, detail) VALUES (?, ?, ?, ?, ?, ?)",
@@ -95,10 +101,10 @@ def judge(connection: sqlite3.Connection, score: int, judgement: Judgement, oper
 
 
 def confirmed_good(connection: sqlite3.Connection, lot: str, *, limit: int) -> list[str]:
-    """Images that a person holds to be good: confirmed passes and overruled failures, the most ordinary first."""
+    """Images, still here, that a person holds to be good: confirmed passes and overruled failures, best first."""
     rows = connection.execute(
-        f"SELECT sha FROM ({_LATEST} WHERE scores.lot = ?) WHERE (verdict = 'pass' AND decision = 'confirm') "
-        "OR (verdict = 'fail' AND decision = 'overrule') ORDER BY score LIMIT ?",
+        f"SELECT sha FROM ({_LATEST} WHERE scores.lot = ?) WHERE NOT removed AND ((verdict = 'pass' AND decision = "
+        "'confirm') OR (verdict = 'fail' AND decision = 'overrule')) ORDER BY score LIMIT ?",
         (lot, limit),
     )
     return [row["sha"] for row in rows]

@@ -14,7 +14,7 @@ FOLDER = "web"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a browser may send."""
+    """How much a browser may send, and how much is kept."""
 
     upload_bytes: int = 64 * 2**20
     images: int = 20_000

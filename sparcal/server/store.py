@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import secrets
-import sqlite3
 import unicodedata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from starlette.concurrency import run_in_threadpool
 
 from sparcal.errors import DataError
-from sparcal.server.database import now
 from sparcal.server.settings import Limits
 
 Picture = Literal["thumb", "view"]
@@ -39,12 +39,13 @@ class TooLargeError(DataError):
 
 @dataclass(frozen=True)
 class Stored:
-    """An image that has arrived."""
+    """An image that has arrived, in a file that waits to be let in."""
 
     sha: str
     name: str
     bytes: int
     kind: str
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -69,59 +70,90 @@ class Store:
         return self._place("pictures", sha).with_name(f"{sha}.{lot_key[:16]}.webp")
 
     async def receive(self, stream: AsyncIterator[bytes], *, name: str) -> Stored:
-        """Write an upload to disk as it comes, never more than the limit, and give it its hash as name."""
-        incoming = self.folder / "incoming"
-        await run_in_threadpool(incoming.mkdir, parents=True, exist_ok=True)
-        temporary = incoming / secrets.token_hex(16)
+        """Write an upload to disk as it comes, never more than the limit; `retention.admit` lets it in."""
+        await run_in_threadpool(self._incoming.mkdir, parents=True, exist_ok=True)
         digest, size, start, buffer = hashlib.sha256(), 0, b"", bytearray()
-        try:
-            with temporary.open("wb") as out:
-                async for chunk in stream:
-                    size += len(chunk)
-                    if size > self.limits.upload_bytes:
-                        raise TooLargeError(
-                            f"An image may have at most {self.limits.upload_bytes // 2**20} MB, got more: shrink it."
-                        )
-                    start = start or bytes(chunk[:16])
-                    digest.update(chunk)
-                    buffer += chunk
-                    if len(buffer) >= _FLUSH:
-                        await run_in_threadpool(out.write, bytes(buffer))
-                        buffer.clear()
-                await run_in_threadpool(out.write, bytes(buffer))
-                out.flush()
-                await run_in_threadpool(os.fsync, out.fileno())
+        with self._arriving() as out:
+            async for chunk in stream:
+                size += len(chunk)
+                if size > self.limits.upload_bytes:
+                    raise TooLargeError(
+                        f"An image may have at most {self.limits.upload_bytes // 2**20} MB, got more: shrink it."
+                    )
+                start = start or bytes(chunk[:16])
+                digest.update(chunk)
+                buffer += chunk
+                if len(buffer) >= _FLUSH:
+                    await run_in_threadpool(out.write, bytes(buffer))
+                    buffer.clear()
+            await run_in_threadpool(out.write, bytes(buffer))
+            out.flush()
+            await run_in_threadpool(os.fsync, out.fileno())
             kind = sniff(start)
             if kind is None:
                 raise DataError("An upload must be a PNG, JPEG, BMP, TIFF or WebP image, got something else.")
-            sha = digest.hexdigest()
-            target = self.image(sha)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.replace(target)
-            return Stored(sha, display_name(name), size, kind)
-        finally:
-            temporary.unlink(missing_ok=True)
+            return Stored(digest.hexdigest(), display_name(name), size, kind, Path(out.name))
+
+    def copy(self, path: Path) -> Stored:
+        """A copy of a file of the watched folder, refused like an upload would be."""
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        digest, size, start = hashlib.sha256(), 0, b""
+        with path.open("rb") as source, self._arriving() as out:
+            while chunk := source.read(_FLUSH):
+                size += len(chunk)
+                if size > self.limits.upload_bytes:
+                    raise TooLargeError(
+                        f"An image may have at most {self.limits.upload_bytes // 2**20} MB, got {path.name}: shrink it."
+                    )
+                start = start or chunk[:16]
+                digest.update(chunk)
+                out.write(chunk)
+            out.flush()
+            os.fsync(out.fileno())
+            kind = sniff(start)
+            if kind is None:
+                raise DataError(f"{path.name} must be a PNG, JPEG, BMP, TIFF or WebP image, got something else.")
+            return Stored(digest.hexdigest(), display_name(path.name), size, kind, Path(out.name))
+
+    def discard(self, sha: str) -> None:
+        """Remove an image and every picture of it; what is gone already stays so."""
+        for picture in self._place("pictures", sha).parent.glob(f"{sha}.*"):
+            picture.unlink(missing_ok=True)
+        self.image(sha).unlink(missing_ok=True)
+
+    def held(self) -> set[str]:
+        """Hashes of all that there are files of."""
+        groups = [self.folder / "images", self.folder / "pictures"]
+        names = (path.name[:64] for group in groups for path in group.glob("*/*"))
+        return {name for name in names if SHA.fullmatch(name)}
+
+    def sweep_incoming(self) -> None:
+        """Remove uploads whose process died; what a living one is writing is locked, and stays."""
+        for path in self._incoming.glob("*"):
+            with suppress(OSError), path.open("rb") as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+
+    @property
+    def _incoming(self) -> Path:
+        return self.folder / "incoming"
+
+    @contextmanager
+    def _arriving(self) -> Iterator[BinaryIO]:
+        """A new file, locked while it is written, and gone if that fails."""
+        path = self._incoming / secrets.token_hex(16)
+        try:
+            with path.open("wb") as out:
+                fcntl.flock(out, fcntl.LOCK_EX)
+                yield out
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
     def _place(self, group: str, sha: str) -> Path:
         if not SHA.fullmatch(sha):
             raise DataError("An image is named by its hash of 64 hexadecimal digits.")
         return self.folder / group / sha[:2] / sha
-
-
-def register(connection: sqlite3.Connection, stored: Stored, limits: Limits) -> None:
-    """Note an image that has arrived; one that is known already stays as it is."""
-    if connection.execute("SELECT 1 FROM images WHERE sha = ?", (stored.sha,)).fetchone():
-        return
-    held = connection.execute("SELECT count(*) AS images, coalesce(sum(bytes), 0) AS bytes FROM images").fetchone()
-    if held["images"] >= limits.images or held["bytes"] + stored.bytes > limits.store_bytes:
-        raise TooLargeError(
-            f"A web station keeps at most {limits.images} images and {limits.store_bytes // 2**30} GB, "
-            "got one more: start a new station folder or remove old images."
-        )
-    connection.execute(
-        "INSERT INTO images (sha, name, bytes, kind, state, added) VALUES (?, ?, ?, ?, 'new', ?)",
-        (stored.sha, stored.name, stored.bytes, stored.kind, now()),
-    )
 
 
 def sniff(start: bytes) -> str | None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from sparcal.decode import open_image
 from sparcal.errors import DataError, SparcalError
 from sparcal.images import find_images
-from sparcal.server import drafts, jobs, pictures, scores, store
+from sparcal.server import drafts, jobs, pictures, retention, scores
 from sparcal.server.database import Database, packed
 from sparcal.server.drafts import ConflictError
 from sparcal.server.errors import sentence_of, without_paths
 from sparcal.server.jobs import Job
 from sparcal.server.lots import comparison_key, lot_key, shown_check
-from sparcal.server.store import SHOWN_AS_IS, Store, Stored
+from sparcal.server.store import SHOWN_AS_IS, Store
 from sparcal.server.worker import Reporter
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class Tasks:
         else:
             change = ("ready", image.width, image.height, None, sha)
         with self.database.write() as connection:
-            connection.execute("UPDATE images SET state = ?, width = ?, height = ?, problem = ? WHERE sha = ?", change)
+            connection.execute(
+                "UPDATE images SET state = ?, width = ?, height = ?, problem = ? WHERE sha = ? AND state = 'new'",
+                change,
+            )
         return change[0] == "ready"
 
     def collect(self, report: Reporter, *, draft: int | None, lot: str | None) -> str:
@@ -95,15 +98,17 @@ class Tasks:
         for done, path in enumerate(paths):
             report(done, len(paths))
             try:
-                stored = self._take(path)
-            except DataError:
+                stored = self.store.copy(path)
+            except (DataError, OSError):
                 problems += 1
                 continue
-            with self.database.write() as connection:
-                store.register(connection, stored, self.store.limits)
+            with retention.arrival(self.database, self.store, stored) as connection:
                 if draft is not None:
+                    drafts.require_room(connection, draft, stored.sha, limit=self.store.limits.draft_images)
+                    retention.admit(connection, self.store, stored)
                     drafts.add_image(connection, draft, stored.sha, limit=self.store.limits.draft_images)
-                else:
+                elif not scores.known(connection, stored.sha, lot or ""):
+                    retention.admit(connection, self.store, stored)
                     scores.arrive(connection, stored.sha, lot or "")
             taken += 1
         with self.database.write() as connection:
@@ -208,7 +213,7 @@ class Tasks:
         if not self.decode(sha):
             with self.database.write() as connection:
                 row = connection.execute("SELECT problem FROM images WHERE sha = ?", (sha,)).fetchone()
-                scores.add(connection, sha, name, {"problem": row["problem"]})
+                scores.add(connection, sha, name, {"problem": row["problem"] or "It was removed before it was scored."})
             return
         judged = lot.score(self.store.image(sha))[0]
         heat = judged.heat()
@@ -278,26 +283,6 @@ class Tasks:
     def _known(self, draft: int) -> dict[str, str]:
         """What stands for paths in sentences about a draft."""
         return {f"{self.store.folder / 'named' / str(draft)}/": "", str(self.path): self.path.name}
-
-    def _take(self, path: Path) -> Stored:
-        """A copy of a file under its hash, refused like an upload would be."""
-        from sparcal.stream import content_hash
-
-        size = path.stat().st_size
-        if size > self.store.limits.upload_bytes:
-            raise store.TooLargeError(f"An image may have at most {self.store.limits.upload_bytes} bytes, got {size}.")
-        with path.open("rb") as stream:
-            kind = store.sniff(stream.read(16))
-        if kind is None:
-            raise DataError(f"{path.name} must be a PNG, JPEG, BMP, TIFF or WebP image, got something else.")
-        temporary = self.store.folder / "incoming" / f"{os.getpid()}"
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, temporary)
-        sha = content_hash(temporary)
-        target = self.store.image(sha)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.replace(target)
-        return Stored(sha, store.display_name(path.name), size, kind)
 
     def _unread(self) -> list[str]:
         with self.database.read() as connection:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sparcal.errors import BusyError, SparcalError
 from sparcal.locks import exclusive
-from sparcal.server import jobs
+from sparcal.server import jobs, retention
 from sparcal.server.database import Database
 from sparcal.server.errors import sentence_of
 from sparcal.server.jobs import Job
@@ -135,6 +135,7 @@ def _serve(database: Database, store: Store, station: Path, watch: Path | None, 
     from sparcal.server.tasks import Tasks
 
     jobs.recover(database)
+    retention.sweep(database, store)
     tasks = Tasks(database, store, station, watch)
     while True:
         if not work(database, tasks.run, watchdog=watchdog):

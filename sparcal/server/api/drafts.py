@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from sparcal.server import drafts, jobs, lots, scores, store
+from sparcal.server import drafts, jobs, lots, retention, scores
 from sparcal.server.api.jobs import job_answer
 from sparcal.server.api.models import (
     Calibration,
@@ -44,7 +44,8 @@ def draft_answer(here: Context, draft: int) -> DraftAnswer:
         checks = drafts.current_checks(row, marked)
         images = [
             DraftImage(
-                **{name: image[name] for name in ("sha", "name", "state", "width", "height", "problem")},
+                **{name: image[name] for name in ("sha", "name", "width", "height", "problem")},
+                state="removed" if image["state"] in retention.GONE else image["state"],
                 good=bool(image["good"]),
                 comparison=unpacked(image["comparison"]),
             )
@@ -82,7 +83,7 @@ def create_from_confirmed(body: FromConfirmed, here: Here) -> DraftAnswer:
     with here.database.write() as connection:
         found = scores.confirmed_good(connection, body.lot, limit=here.settings.limits.draft_images)
         if not found:
-            raise ConflictError("No image of that lot was confirmed as good yet: judge some first.")
+            raise ConflictError("No image of that lot that is still here was confirmed as good: judge some first.")
         draft = drafts.create(connection, body.name)
         for sha in found:
             drafts.add_image(connection, draft, sha, limit=here.settings.limits.draft_images)
@@ -107,8 +108,9 @@ async def upload_to_draft(draft: Number, request: Request, here: Here, name: Fil
     stored = await here.store.receive(request.stream(), name=name)
 
     def keep() -> None:
-        with here.database.write() as connection:
-            store.register(connection, stored, here.settings.limits)
+        with retention.arrival(here.database, here.store, stored) as connection:
+            drafts.require_room(connection, draft, stored.sha, limit=here.settings.limits.draft_images)
+            retention.admit(connection, here.store, stored)
             drafts.add_image(connection, draft, stored.sha, limit=here.settings.limits.draft_images)
             jobs.enqueue(connection, "read", {})
 

@@ -13,6 +13,7 @@ from sparcal.server.context import Context, Here
 from sparcal.server.database import Row
 from sparcal.server.drafts import NotFoundError
 from sparcal.server.lots import comparison_key, lot_key
+from sparcal.server.retention import GONE
 from sparcal.server.store import MEDIA, SHOWN_AS_IS
 
 router = APIRouter(tags=["pictures"], default_response_class=Response)
@@ -57,6 +58,8 @@ def _known(here: Context, sha: str) -> Row:
         row: Row | None = connection.execute("SELECT * FROM images WHERE sha = ?", (sha,)).fetchone()
     if row is None or row["state"] == "refused":
         raise NotFoundError("There is no such image.")
+    if row["state"] in GONE:
+        raise NotFoundError("This image was removed; its scores and decisions are kept.")
     return row
 
 

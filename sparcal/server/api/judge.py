@@ -5,15 +5,27 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from sparcal.server import jobs, scores, store
+from sparcal.server import jobs, retention, scores
 from sparcal.server.api.drafts import BINARY, FileName
-from sparcal.server.api.models import LARGEST_ID, JobStarted, Number, ScoreAnswer, Scores, Uploaded, Verdict
+from sparcal.server.api.models import (
+    LARGEST_ID,
+    Forget,
+    Forgotten,
+    JobStarted,
+    Number,
+    ScoreAnswer,
+    Scores,
+    StoreAnswer,
+    Uploaded,
+    Verdict,
+)
 from sparcal.server.context import Context, Here
 from sparcal.server.database import Row
 from sparcal.server.drafts import ConflictError
@@ -38,10 +50,10 @@ async def upload_for_inspection(request: Request, here: Here, name: FileName = "
 
     def keep() -> None:
         lot = here.station.active() or ""
-        with here.database.write() as connection:
-            store.register(connection, stored, here.settings.limits)
-            scores.arrive(connection, stored.sha, lot)
-            jobs.enqueue(connection, "score", {"lot": lot})
+        with retention.arrival(here.database, here.store, stored) as connection:
+            if retention.admit(connection, here.store, stored) or not scores.known(connection, stored.sha, lot):
+                scores.arrive(connection, stored.sha, lot)
+                jobs.enqueue(connection, "score", {"lot": lot})
 
     await run_in_threadpool(keep)
     return Uploaded(sha=stored.sha, name=stored.name)
@@ -54,6 +66,35 @@ def collect_for_inspection(here: Here) -> JobStarted:
         raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
     with here.database.write() as connection:
         return JobStarted(job=jobs.enqueue(connection, "collect", {"lot": here.station.active() or ""}))
+
+
+@router.get("/inspection/store")
+def show_store(here: Here, lot: OfLot = None) -> StoreAnswer:
+    """How full the station is, and how many images of a lot could be forgotten."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        held = retention.usage(connection)
+        plain = retention.may_go(connection, lot=name)
+        every = retention.may_go(connection, lot=name, overruled=True)
+    limits = here.settings.limits
+    return StoreAnswer(
+        lot=name,
+        images=held["images"],
+        bytes=held["bytes"],
+        most_images=limits.images,
+        most_bytes=limits.store_bytes,
+        forgettable=len(plain),
+        forgettable_overruled=len(every) - len(plain),
+    )
+
+
+@router.post("/inspection/forget")
+def forget(body: Forget, here: Here) -> Forgotten:
+    """Remove the images that a lot has judged; scores and decisions stay, as do images that are still needed."""
+    with here.database.write() as connection:
+        count = retention.forget(connection, body.lot, body.operator, overruled=body.overruled)
+    retention.remove_files(here.database, here.store)
+    return Forgotten(images=count)
 
 
 @router.get("/scores")
@@ -93,7 +134,9 @@ def download_overruled(here: Here, lot: OfLot = None) -> Response:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("scores.csv", scores.as_csv(rows))
         for row in rows:
-            archive.write(here.store.image(row["sha"]), f"{scores.final_verdict(row)}/{row['sha'][:8]}-{row['name']}")
+            with suppress(FileNotFoundError):  # forgotten; its line in the CSV stays
+                path = f"{scores.final_verdict(row)}/{row['sha'][:8]}-{row['name']}"
+                archive.write(here.store.image(row["sha"]), path)
     return StreamingResponse(_pieces(packed), media_type="application/zip", headers=_attachment("overruled.zip"))
 
 

@@ -88,6 +88,31 @@ class Verdict(Signed):
     decision: Literal["confirm", "overrule"]
 
 
+class Forget(Signed):
+    """Which judged images may go; their scores and decisions stay."""
+
+    lot: str = Field(max_length=200, description="The lot that judged them; empty for the station's own reference.")
+    overruled: bool = Field(False, description="Whether overruled images go too.")
+
+
+class Forgotten(Model):
+    """How many images went."""
+
+    images: int
+
+
+class StoreAnswer(Model):
+    """How full the station is; the oldest judged images make room by themselves once it is full."""
+
+    lot: str
+    images: int
+    bytes: int
+    most_images: int
+    most_bytes: int
+    forgettable: int = Field(description="Images of the lot that nothing needs any more.")
+    forgettable_overruled: int = Field(description="Overruled ones that could go besides.")
+
+
 class FromConfirmed(Model):
     """Confirmed good images as the start of the next lot."""
 
@@ -134,7 +159,7 @@ class ImageAnswer(Model):
 
     sha: str
     name: str
-    state: Literal["new", "ready", "refused"]
+    state: Literal["new", "ready", "refused", "removed"]
     width: int | None
     height: int | None
     problem: str | None
@@ -185,6 +210,7 @@ class ScoreAnswer(Model):
     final: str
     width: int | None
     height: int | None
+    removed: bool = Field(description="Whether the image itself was removed since.")
 
 
 class Scores(Model):

@@ -9,6 +9,7 @@ let rows = [];
 let chosen = null;
 let picked = false;  // until somebody picks an image, the worst one is shown
 let limit = PAGE;
+let shownLot = lot ?? "";  // what the list is about; the active lot unless the address names one
 
 listen((state) => {
   if (lot !== null) {  // an earlier lot is looked at; what arrives is judged by the active one
@@ -31,6 +32,7 @@ find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
 find("#confirm").addEventListener("click", () => judge("confirm"));
 find("#overrule").addEventListener("click", () => judge("overrule"));
 find("#next-lot").addEventListener("click", nextLot);
+find("#forget-button").addEventListener("click", () => attempt(forget));
 shortcut("c", "confirm the verdict", () => judge("confirm"));
 shortcut("o", "overrule the verdict", () => judge("overrule"));
 shortcut("ArrowDown", "next image", () => step(1));
@@ -47,6 +49,7 @@ async function load() {
   const answer = await attempt(() => api("GET", `/scores?${query}`));
   if (!answer) return;
   rows = answer.scores;
+  shownLot = answer.lot;
   const suffix = `?lot=${encodeURIComponent(answer.lot)}`;
   find("#csv").href = `/api/scores.csv${suffix}`;
   find("#zip").href = `/api/scores/overruled.zip${suffix}`;
@@ -75,7 +78,7 @@ function showList() {
   list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
     "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
     "aria-label": `${row.name}: ${row.problem ? "not scored" : row.final}${row.decision ? `, ${row.decision === "confirm" ? "confirmed" : "overruled"}` : ""}`,
-  }, row.problem ? make("span", { class: "blank" }) : make("img", { src: `/api/images/${row.sha}/thumb`, alt: "", loading: "lazy" }),
+  }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { src: `/api/images/${row.sha}/thumb`, alt: "", loading: "lazy" }),
   make("span", {}, make("span", { class: "name" }, row.name), gauge(row)),
   make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${row.final}${row.decision ? " ✓" : ""}`)))));
   list.scrollTop = top;
@@ -118,9 +121,10 @@ function showChosen() {
   bar.className = `gauge tall ${row.verdict ?? ""}`;
   bar.setAttribute("aria-label", `score ${number(row.score)} against threshold ${number(row.threshold)}`);
   bar.firstElementChild.style.width = `${share(row)}%`;
-  find("#confirm").disabled = find("#overrule").disabled = Boolean(row.problem);
-  find("#viewer").hidden = Boolean(row.problem);
-  if (!row.problem && shown !== row.id) {
+  find("#confirm").disabled = find("#overrule").disabled = Boolean(row.problem) || row.removed;
+  find("#viewer").hidden = find("#tools").hidden = Boolean(row.problem) || row.removed;
+  find("#removed").hidden = !row.removed;
+  if (!row.problem && !row.removed && shown !== row.id) {
     shown = row.id;
     viewer.show({ picture: `/api/images/${row.sha}/native`, heat: `/api/images/${row.sha}/heat?lot=${encodeURIComponent(row.lot)}`, width: row.width, height: row.height, name: row.name });
     viewer.opacity(find("#opacity").value);
@@ -129,7 +133,7 @@ function showChosen() {
 
 async function judge(decision) {
   const row = rows.find((each) => each.id === chosen);
-  if (!row || row.problem) return;
+  if (!row || row.problem || row.removed) return;
   const operator = await signed("Who is judging?", { always: false, button: "Start judging" });
   if (!operator) return;
   await attempt(async () => {
@@ -143,6 +147,37 @@ async function judge(decision) {
   });
 }
 
+const images = (count) => `${count} image${count === 1 ? "" : "s"}`;
+
+async function forget() {
+  const store = await api("GET", `/inspection/store?lot=${encodeURIComponent(shownLot)}`);
+  const dialog = find("#forget");
+  const [also, operator] = [find("#forget-overruled input"), dialog.querySelector("input[type=text]")];
+  const by = store.lot ? `lot ${store.lot}` : "the station's own reference";
+  const count = () => store.forgettable + (also.checked ? store.forgettable_overruled : 0);
+  const show = () => {
+    find("#forget-what").textContent = count()
+      ? `${images(count())} that ${by} has judged will be removed from the station. Scores and decisions stay, but nobody can look at the pictures again.`
+      : `No image that ${by} has judged can go: they wait, belong to a draft or a lot, or were overruled.`;
+    dialog.querySelector("button.danger").disabled = count() === 0;
+  };
+  also.checked = false;
+  also.onchange = show;
+  find("#forget-overruled").hidden = store.forgettable_overruled === 0;
+  find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} whose verdict was overruled (download first)`;
+  find("#forget-room").textContent = `${store.images} of ${store.most_images} images and ${number(store.bytes / 2 ** 30, 2)} of ${number(store.most_bytes / 2 ** 30, 3)} GB are kept. When it is full, the oldest judged images make room by themselves.`;
+  operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
+  show();
+  dialog.returnValue = "";
+  dialog.showModal();
+  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
+  if (dialog.returnValue !== "go") return;
+  sessionStorage.setItem("sparcal-operator", operator.value.trim());
+  const gone = await api("POST", "/inspection/forget", { operator: operator.value, lot: store.lot, overruled: also.checked });
+  say(`${images(gone.images)} forgotten.`);
+  await refresh();
+}
+
 function nextLot() {
   const dialog = find("#name-lot");
   dialog.returnValue = "";
@@ -150,7 +185,7 @@ function nextLot() {
   dialog.addEventListener("close", () => {
     if (dialog.returnValue !== "go") return;
     attempt(async () => {
-      const draft = await api("POST", "/drafts/from-confirmed", { name: dialog.querySelector("input").value, lot: rows[0]?.lot ?? lot ?? "" });
+      const draft = await api("POST", "/drafts/from-confirmed", { name: dialog.querySelector("input").value, lot: shownLot });
       location.assign(`/new?draft=${draft.id}`);
     });
   }, { once: true });

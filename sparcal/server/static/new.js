@@ -126,7 +126,7 @@ function thumb(image, i, odd) {
   const strange = odd.has(image.sha);
   const picture = image.state === "ready"
     ? make("img", { src: `/api/images/${image.sha}/thumb`, alt: "", loading: "lazy" })
-    : make("span", { class: "blank" }, image.state === "refused" ? image.problem : "Reading …");
+    : make("span", { class: "blank" }, { refused: image.problem, removed: "The image was removed." }[image.state] ?? "Reading …");
   return make("button", {
     class: `thumb${strange ? " odd" : ""}`, "data-sha": image.sha, "aria-pressed": String(image.good),
     disabled: image.state === "refused", onclick: () => toggle(image),
@@ -193,10 +193,12 @@ function showPairs() {
   const shown = draft.images.filter((image) => image.comparison).sort((a, b) => a.good - b.good || b.comparison.lot - a.comparison.lot);
   find("#compare").replaceChildren(...shown.map((image) => {
     const { base, lot } = image.comparison;
-    const heat = (side, words, score) => make("div", {}, make("img", { src: `/api/drafts/${id}/heat/${side}/${image.sha}`, alt: `${words} heat map of ${image.name}`, loading: "lazy" }), make("span", { class: "cap number" }, `${words} ${number(score)}`));
+    const gone = () => make("span", { class: "blank" }, "removed");
+    const picture = image.state === "removed" ? gone() : make("img", { src: `/api/images/${image.sha}/thumb`, alt: image.name, loading: "lazy" });
+    const heat = (side, words, score) => make("div", {}, image.state === "removed" ? gone() : make("img", { src: `/api/drafts/${id}/heat/${side}/${image.sha}`, alt: `${words} heat map of ${image.name}`, loading: "lazy" }), make("span", { class: "cap number" }, `${words} ${number(score)}`));
     const chip = make("span", { "data-after": lot });
     return make("figure", {},
-      make("div", {}, make("img", { src: `/api/images/${image.sha}/thumb`, alt: image.name, loading: "lazy" }), make("span", { class: "cap" }, image.good ? "verified good" : "not marked")),
+      make("div", {}, picture, make("span", { class: "cap" }, image.good ? "verified good" : "not marked")),
       heat("before", "Before", base), heat("after", "After", lot),
       make("figcaption", {}, make("strong", {}, image.name), chip));
   }));
