@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 from PIL import Image
@@ -126,6 +127,13 @@ def serve(path, *options):
             process.send_signal(signal.SIGTERM)
         process.wait(30)
         process.stdout.close()
+
+
+def children(pid):
+    """Process ids of the worker beneath a server."""
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
+        int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()
+    ]
 
 
 def _until_it_answers(client):

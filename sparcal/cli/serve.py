@@ -26,7 +26,7 @@ def serve(
         typer.Option(envvar="SPARCAL_TOKEN", help="What browsers and programs must show; 12 characters or more."),
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without a token.")] = False,
-    watch: Annotated[Path | None, typer.Option(help="A folder that images may be taken from.")] = None,
+    watch: Annotated[Path | None, typer.Option(help="A folder whose images are judged as they arrive.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name that browsers use for this machine.")] = None,
     as_json: Json = False,
 ) -> None:

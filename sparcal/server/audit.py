@@ -16,6 +16,7 @@ _SAID = {
     "confirm": "confirmed {image} as {verdict}",
     "forget": "forgot {images} that {by} had judged",
     "overrule": "overruled {image}, which was {verdict}",
+    "watch": "switched the judging of the watched folder {on}",
 }
 
 
@@ -26,7 +27,7 @@ _LOGGED = {
     "activate": "made lot {lot} active",
     "threshold": "set the threshold of lot {lot} by hand",
 }
-_NAMED = ("image", "images", "verdict")
+_NAMED = ("image", "images", "on", "verdict")
 _SAME_S = 5.0
 
 
@@ -45,6 +46,8 @@ def _entry(row: Row) -> dict[str, Any]:
     detail = unpacked(row["detail"])
     if "images" in detail:
         detail["images"] = f"{detail['images']} image{'' if detail['images'] == 1 else 's'}"
+    if "on" in detail:
+        detail["on"] = "on" if detail["on"] else "off"
     by = f"lot {row['lot']}" if row["lot"] else "the station's own reference"
     said = _SAID[row["kind"]].format(lot=row["lot"], by=by, **{k: detail.get(k, "") for k in _NAMED})
     if row["kind"] == "roll back" and not row["lot"]:

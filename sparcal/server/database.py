@@ -54,10 +54,14 @@ CREATE TRIGGER calibration_again AFTER UPDATE OF state ON jobs WHEN NEW.kind = '
 CREATE TABLE revision (number INTEGER NOT NULL);
 INSERT INTO revision VALUES (1);
 """
-# Images may be removed while their scores stay, and `arrivals` holds only what still waits for a score.
+# Images may be removed while their scores stay; `arrivals` holds only what still waits for a score; files of the watched
+# folder are remembered.
 _SECOND = """
 CREATE INDEX kept ON images (state, added, bytes);
 CREATE INDEX of_image ON scores (sha);
+CREATE INDEX switched ON decisions (id) WHERE kind = 'watch';
+CREATE TABLE watched (
+    path BLOB PRIMARY KEY, bytes INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL);
 DELETE FROM arrivals WHERE EXISTS (SELECT 1 FROM scores WHERE scores.lot = arrivals.lot AND scores.sha = arrivals.sha);
 """
 VERSION = 2

@@ -70,6 +70,14 @@ def known(connection: sqlite3.Connection, sha: str, lot: str) -> bool:
     return found is not None
 
 
+def ever_arrived(connection: sqlite3.Connection, sha: str) -> bool:
+    """Whether an image was scored, or is to be, under any lot."""
+    found = connection.execute(
+        "SELECT 1 FROM scores WHERE sha = ?1 UNION ALL SELECT 1 FROM arrivals WHERE sha = ?1 LIMIT 1", (sha,)
+    ).fetchone()
+    return found is not None
+
+
 def waiting(connection: sqlite3.Connection, lot: str, *, limit: int = -1) -> list[str]:
     """Images that have arrived for a lot and have no score yet, in the order they came."""
     rows = connection.execute("SELECT sha FROM arrivals WHERE lot = ? ORDER BY rowid LIMIT ?", (lot, limit))

@@ -27,7 +27,7 @@ class Settings:
     """One running web station.
 
     Args:
-        watch: a folder that the operator may take images from; only the command line can name it.
+        watch: a folder whose images are judged as they arrive; only the command line can name it.
         names: host names, beyond addresses and localhost, under which browsers may reach the page.
     """
 
@@ -52,11 +52,20 @@ class Settings:
             )
         if self.watch is not None and not self.watch.is_dir():
             raise DataError(f"The watched folder must be a folder, got {self.watch}, which is none.")
+        if self.watch is not None and _overlap(self.watch.resolve(), self.station.resolve()):
+            raise DataError(
+                f"The watched folder must lie outside the station's folder and not around it, got {self.watch}: "
+                "the station would judge its own pictures."
+            )
 
     @property
     def folder(self) -> Path:
         """Where the web station keeps its database, uploads and pictures."""
         return self.station / FOLDER
+
+
+def _overlap(first: Path, second: Path) -> bool:
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def is_loopback(host: str) -> bool:

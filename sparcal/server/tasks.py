@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sparcal.decode import open_image
 from sparcal.errors import DataError, SparcalError
 from sparcal.images import find_images
-from sparcal.server import drafts, jobs, pictures, retention, scores
+from sparcal.server import drafts, jobs, pictures, retention, scores, watching
 from sparcal.server.database import Database, packed
 from sparcal.server.drafts import ConflictError
 from sparcal.server.errors import sentence_of, without_paths
@@ -47,6 +47,8 @@ class Tasks:
         subject = job.subject
         if job.kind == "read":
             return self.read(report)
+        if job.kind == "collect" and subject.get("watch"):
+            return watching.take(self.database, self.store, self.station.active() or "", report)
         if job.kind == "collect":
             return self.collect(report, draft=subject.get("draft"), lot=subject.get("lot"))
         if job.kind == "check":

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sparcal.errors import BusyError, SparcalError
 from sparcal.locks import exclusive
-from sparcal.server import jobs, retention
+from sparcal.server import jobs, retention, watching
 from sparcal.server.database import Database
 from sparcal.server.errors import sentence_of
 from sparcal.server.jobs import Job
@@ -137,6 +137,8 @@ def _serve(database: Database, store: Store, station: Path, watch: Path | None, 
     jobs.recover(database)
     retention.sweep(database, store)
     tasks = Tasks(database, store, station, watch)
+    if watch is not None:
+        threading.Thread(target=watching.keep_looking, args=(database, watch), daemon=True).start()
     while True:
         if not work(database, tasks.run, watchdog=watchdog):
             time.sleep(_IDLE_S)

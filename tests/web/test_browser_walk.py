@@ -10,7 +10,7 @@ import io
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from browsing import photograph, sign
 from playwright.sync_api import expect
 
 SLOW_MS = 40_000
@@ -18,26 +18,6 @@ SLOW_MS = 40_000
 
 def as_files(parts):
     return [{"name": name, "mimeType": "image/png", "buffer": content} for name, content in parts]
-
-
-def photograph(page, album, name):
-    """Both themes, whole pages; and no serious finding of axe in either."""
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        page.wait_for_timeout(200)
-        page.screenshot(path=album / f"{name}-{theme}.png", full_page=True)
-        findings = Axe().run(page).response["violations"]
-        grave = [
-            (f["id"], [n["target"] for n in f["nodes"]][:3]) for f in findings if f["impact"] in ("serious", "critical")
-        ]
-        assert grave == [], f"{name}, {theme}"
-    page.emulate_media(color_scheme="light")
-
-
-def sign(page, name, button):
-    dialog = page.locator("#sign")
-    dialog.get_by_label("Your name").fill(name)
-    dialog.get_by_role("button", name=button).click()
 
 
 def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, album):

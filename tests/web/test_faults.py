@@ -13,14 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-from served import serve
-
-
-def children(pid):
-    """Process ids of the worker beneath a server."""
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
-        int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()
-    ]
+from served import children, serve
 
 
 def pixel_bomb(side=60_000):

@@ -6,13 +6,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from sparcal.server import jobs, retention, scores
+from sparcal.server import jobs, retention, scores, watching
 from sparcal.server.api.drafts import BINARY, FileName
 from sparcal.server.api.models import (
     LARGEST_ID,
@@ -25,6 +26,8 @@ from sparcal.server.api.models import (
     StoreAnswer,
     Uploaded,
     Verdict,
+    Watch,
+    Watching,
 )
 from sparcal.server.context import Context, Here
 from sparcal.server.database import Row
@@ -62,10 +65,18 @@ async def upload_for_inspection(request: Request, here: Here, name: FileName = "
 @router.post("/inspection/collect", status_code=202)
 def collect_for_inspection(here: Here) -> JobStarted:
     """Score what is new in the watched folder with the lot that is active now."""
-    if here.settings.watch is None:
-        raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+    _require_watch(here)
     with here.database.write() as connection:
         return JobStarted(job=jobs.enqueue(connection, "collect", {"lot": here.station.active() or ""}))
+
+
+@router.post("/inspection/watch")
+def switch_watching(body: Watch, here: Here) -> Watching:
+    """Have the watched folder judged as images arrive, or only when somebody asks."""
+    _require_watch(here)
+    with here.database.write() as connection:
+        watching.turn(connection, on=body.on, operator=body.operator)
+        return Watching(**asdict(watching.switch(connection)))
 
 
 @router.get("/inspection/store")
@@ -153,6 +164,11 @@ def judge(score: Number, body: Verdict, here: Here) -> ScoreAnswer:
     with here.database.write() as connection:
         scores.judge(connection, score, body.decision, body.operator)
         return score_answer(scores.get(connection, score))
+
+
+def _require_watch(here: Context) -> None:
+    if here.settings.watch is None:
+        raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
 
 
 def _lot(here: Context, lot: str | None) -> str:

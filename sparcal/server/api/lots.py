@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from sparcal.server import audit, lots, scores
+from sparcal.server import audit, lots, scores, watching
 from sparcal.server.api.jobs import job_answer
 from sparcal.server.api.models import (
     LARGEST_ID,
@@ -20,6 +21,7 @@ from sparcal.server.api.models import (
     LotSummary,
     Session,
     StateAnswer,
+    Watching,
 )
 from sparcal.server.context import Here
 from sparcal.server.errors import names_of
@@ -44,6 +46,7 @@ def state(here: Here) -> StateAnswer:
         queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
         revision = connection.execute("SELECT number FROM revision").fetchone()["number"]
         counts = scores.counts(connection, active["name"])
+        switch = watching.switch(connection)
     return StateAnswer(
         station=names_of(here.settings.station),
         active=Active(**active),
@@ -51,7 +54,7 @@ def state(here: Here) -> StateAnswer:
         queued=queued,
         current=job_answer(current) if current else None,
         counts=counts,
-        watch=here.settings.watch is not None,
+        watch=Watching(**asdict(switch)) if here.settings.watch is not None else None,
         revision=revision,
         **lots.station_facts(here.station, station),
     )

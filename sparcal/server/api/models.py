@@ -113,6 +113,20 @@ class StoreAnswer(Model):
     forgettable_overruled: int = Field(description="Overruled ones that could go besides.")
 
 
+class Watch(Signed):
+    """Whether the watched folder is to be judged as images arrive."""
+
+    on: bool
+
+
+class Watching(Model):
+    """Whether the watched folder is judged as images arrive; `operator` is null until somebody switches it."""
+
+    on: bool
+    operator: str | None
+    since: str | None
+
+
 class FromConfirmed(Model):
     """Confirmed good images as the start of the next lot."""
 
@@ -246,7 +260,7 @@ class StateAnswer(Model):
     queued: int
     current: JobAnswer | None
     counts: dict[str, int]
-    watch: bool
+    watch: Watching | None = Field(description="null if the station watches no folder.")
     revision: int
 
 

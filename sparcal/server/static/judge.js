@@ -18,10 +18,12 @@ listen((state) => {
     find("h1").classList.toggle("visually-hidden", !earlier);
     find("h1").textContent = lot ? `Images judged by lot ${lot}` : "Images judged by the station's own reference";
   }
+  if (state.watch) showWatch(state.watch);
   return load();
 });
 acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
 find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", "/inspection/collect"); await refresh(); }));
+find("#watch")?.addEventListener("change", () => attempt(switchWatch));
 find("#show").addEventListener("change", () => { limit = PAGE; load(); });
 find("#more").addEventListener("click", () => { limit = Math.min(500, limit + PAGE); load(); });
 find("#opacity").addEventListener("input", (event) => viewer.opacity(event.target.value));
@@ -35,6 +37,7 @@ find("#next-lot").addEventListener("click", nextLot);
 find("#forget-button").addEventListener("click", () => attempt(forget));
 shortcut("c", "confirm the verdict", () => judge("confirm"));
 shortcut("o", "overrule the verdict", () => judge("overrule"));
+if (find("#watch")) shortcut("w", "judge the watched folder as images arrive, or stop that", () => find("#watch").click());
 shortcut("ArrowDown", "next image", () => step(1));
 shortcut("ArrowUp", "previous image", () => step(-1));
 shortcut("h", "heat map on or off", () => { const slider = find("#opacity"); slider.value = Number(slider.value) ? 0 : 0.7; viewer.opacity(slider.value); });
@@ -145,6 +148,20 @@ async function judge(decision) {
     say(`${row.name}: ${decision === "confirm" ? "confirmed" : "overruled"} as ${row.final}.`);
     await refresh();
   });
+}
+
+function showWatch({ on, operator, since }) {
+  find("#watch").checked = on;
+  find("#watch-since").textContent = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
+}
+
+async function switchWatch() {
+  const on = find("#watch").checked;
+  find("#watch").checked = !on;  // until somebody has signed
+  const operator = await signed(on ? "Judge the watched folder as images arrive?" : "Stop judging the watched folder by itself?", { button: on ? "Switch on" : "Switch off" });
+  if (!operator) return;
+  showWatch(await api("POST", "/inspection/watch", { on, operator }));
+  await refresh();
 }
 
 const images = (count) => `${count} image${count === 1 ? "" : "s"}`;

@@ -176,7 +176,7 @@ const shortcuts = new Map();
 export function shortcut(key, meaning, action) { shortcuts.set(key, { meaning, action }); }
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.target.closest("input:not([type=range]):not([type=file]), select, textarea")) return;
+  if (event.target.closest("input:not([type=range], [type=file], [type=checkbox]), select, textarea")) return;
   const found = shortcuts.get(event.key) ?? shortcuts.get(event.key.toLowerCase());
   if (!found) return;
   event.preventDefault();
