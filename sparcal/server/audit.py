@@ -10,6 +10,7 @@ from sparcal.stationfolder import StationFolder
 
 _SAID = {
     "accept": "accepted lot {lot}",
+    "add": "asked for {images} that {by} had judged to be added to the station as good parts",
     "keep": "kept the old reference instead of lot {lot}",
     "discard": "discarded lot {lot}",
     "roll back": "went back to lot {lot}",
@@ -21,8 +22,7 @@ _SAID = {
 
 
 _LOGGED = {
-    "fit": "fitted the station",
-    "add": "added training images",
+    "fit": "fitted the station on {images} good parts",
     "calibrate": "calibrated lot {lot}",
     "activate": "made lot {lot} active",
     "threshold": "set the threshold of lot {lot} by hand",
@@ -59,7 +59,7 @@ def _entry(row: Row) -> dict[str, Any]:
 
 def _from_history(line: dict[str, Any]) -> dict[str, Any]:
     lot, event = line.get("lot") or "", str(line.get("event", ""))
-    said = _LOGGED.get(event, event + (" {lot}" if lot else "")).format(lot=lot)
+    said = _LOGGED.get(event, event + (" {lot}" if lot else "")).format(lot=lot, images=line.get("images", ""))
     if event == "activate" and not lot:
         said = "went back to the station's own reference"
     at, operator = str(line.get("time", "")), line.get("operator")

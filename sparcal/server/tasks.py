@@ -55,6 +55,8 @@ class Tasks:
             return self.check(subject["draft"], subject["images"])
         if job.kind == "calibrate":
             return self.calibrate(subject, report)
+        if job.kind == "fit":
+            return self.fit(subject["images"], subject["operator"], report)
         return self.score(subject["lot"], report)
 
     def read(self, report: Reporter) -> str:
@@ -121,7 +123,7 @@ class Tasks:
 
     def check(self, draft: int, shas: list[str]) -> str:
         """Run the checks on the images that are marked, and keep what they say."""
-        usable = self._named(draft, [sha for sha in shas if self.decode(sha)])
+        usable = self._named(str(draft), [sha for sha in shas if self.decode(sha)])
         found: dict[str, Any] = {"checks": [], "odd": [], "problem": None}
         try:
             checked = self.station.check(list(usable))
@@ -160,6 +162,17 @@ class Tasks:
                 )
         report(total, total)
         return f"Lot {row['name']} is calibrated and waits for a decision."
+
+    def fit(self, shas: list[str], operator: str, report: Reporter) -> str:
+        """Add good parts to the station; its own reference is fitted anew, lots stay as they are."""
+        usable = self._named("parts", [sha for sha in shas if self.decode(sha)])
+        if not usable:
+            raise ConflictError("None of the parts is here any more: confirm others.")
+        self._station = None  # parts may have been added on the command line meanwhile
+        self._station = self.station.add(list(usable), operator=operator, progress=report)
+        self._lots.clear()
+        held = {digest for _, digest in self._station.record.images}
+        return f"{len(held & set(shas))} of {len(shas)} parts are in the station now, {len(held)} in all."
 
     def score(self, name: str, report: Reporter) -> str:
         """Judge what has arrived for a lot, one image at a time; gives way to more urgent work."""
@@ -202,7 +215,7 @@ class Tasks:
             if sorted(sha for _, sha in lot.record.images) == sorted(shas):
                 return lot
         return self.station.calibrate(
-            list(self._named(draft, shas)),
+            list(self._named(str(draft), shas)),
             name,
             correction=request["correction"],
             operator=request["operator"],
@@ -263,12 +276,13 @@ class Tasks:
             "checks": [shown_check(check.to_json(), self._known(draft)) for check in record.checks],
         }
 
-    def _named(self, draft: int, shas: list[str]) -> dict[Path, str]:
-        """The images of a draft under the names that people know, because lots and sentences keep file names."""
-        folder = self.store.folder / "named" / str(draft)
+    def _named(self, place: str, shas: list[str]) -> dict[Path, str]:
+        """Images under the names that people know, because stations, lots and sentences keep file names."""
+        folder = self.store.folder / "named" / place
         folder.mkdir(parents=True, exist_ok=True)
         with self.database.read() as connection:
-            names = {row["sha"]: row["name"] for row in drafts.images(connection, draft)}
+            rows = [connection.execute("SELECT sha, name FROM images WHERE sha = ?", (sha,)).fetchone() for sha in shas]
+        names = {row["sha"]: row["name"] for row in rows}
         found: dict[Path, str] = {}
         for sha in shas:
             path = folder / names[sha]

@@ -16,6 +16,7 @@ TITLES = {
     "collect": "Taking images from the watched folder",
     "check": "Checking the good images",
     "calibrate": "Calibrating the lot",
+    "fit": "Adding good parts to the station",
     "score": "Scoring images",
 }
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from sparcal.server import jobs, retention, scores, watching
+from sparcal.server import jobs, parts, retention, scores, watching
 from sparcal.server.api.drafts import BINARY, FileName
 from sparcal.server.api.models import (
     LARGEST_ID,
@@ -21,6 +21,8 @@ from sparcal.server.api.models import (
     Forgotten,
     JobStarted,
     Number,
+    Parts,
+    PartsAnswer,
     ScoreAnswer,
     Scores,
     StoreAnswer,
@@ -77,6 +79,22 @@ def switch_watching(body: Watch, here: Here) -> Watching:
     with here.database.write() as connection:
         watching.turn(connection, on=body.on, operator=body.operator)
         return Watching(**asdict(watching.switch(connection)))
+
+
+@router.get("/inspection/parts")
+def show_parts(here: Here, lot: OfLot = None) -> PartsAnswer:
+    """Images of a lot that were confirmed as good and could be added to the station."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        found = parts.offered(connection, here.station, name)
+    return PartsAnswer(lot=name, images=found, training=len(here.station.read_station()["images"]))
+
+
+@router.post("/inspection/parts", status_code=202)
+def add_parts(body: Parts, here: Here) -> JobStarted:
+    """Add good parts to the station: its own reference is fitted anew on all of them, lots stay as they are."""
+    with here.database.write() as connection:
+        return JobStarted(job=parts.ask(connection, here.station, body.lot, body.images, operator=body.operator))
 
 
 @router.get("/inspection/store")

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from sparcal.errors import DataError
 from sparcal.lotnames import clean_name
+from sparcal.server.parts import MOST as MOST_PARTS
 
 
 def _lot_name(name: str) -> str:
@@ -125,6 +126,23 @@ class Watching(Model):
     on: bool
     operator: str | None
     since: str | None
+
+
+class Parts(Signed):
+    """Good parts that the station is to be fitted on, besides those it has."""
+
+    lot: str = Field(max_length=200, description="The lot that judged them; empty for the station's own reference.")
+    images: list[Sha] = Field(
+        min_length=1, max_length=MOST_PARTS, description="The images that whoever signs saw offered."
+    )
+
+
+class PartsAnswer(Model):
+    """Images of a lot that were confirmed as good and are new to the station."""
+
+    lot: str
+    images: list[str]
+    training: int = Field(description="How many parts the station was fitted on.")
 
 
 class FromConfirmed(Model):

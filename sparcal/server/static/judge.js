@@ -34,6 +34,7 @@ find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
 find("#confirm").addEventListener("click", () => judge("confirm"));
 find("#overrule").addEventListener("click", () => judge("overrule"));
 find("#next-lot").addEventListener("click", nextLot);
+find("#add-parts").addEventListener("click", () => attempt(addParts));
 find("#forget-button").addEventListener("click", () => attempt(forget));
 shortcut("c", "confirm the verdict", () => judge("confirm"));
 shortcut("o", "overrule the verdict", () => judge("overrule"));
@@ -161,6 +162,19 @@ async function switchWatch() {
   const operator = await signed(on ? "Judge the watched folder as images arrive?" : "Stop judging the watched folder by itself?", { button: on ? "Switch on" : "Switch off" });
   if (!operator) return;
   showWatch(await api("POST", "/inspection/watch", { on, operator }));
+  await refresh();
+}
+
+async function addParts() {
+  const offer = await api("GET", `/inspection/parts?lot=${encodeURIComponent(shownLot)}`);
+  const count = offer.images.length;
+  if (!count) return say("No part of this list that is new to the station was confirmed as good: judge some first.");
+  const operator = await signed(`Add ${count} good part${count === 1 ? "" : "s"} to the station?`, {
+    button: "Add", note: `The station was fitted on ${offer.training} parts. Its own reference is fitted anew on all of them; lots stay as they are.`,
+  });
+  if (!operator) return;
+  await api("POST", "/inspection/parts", { operator, lot: offer.lot, images: offer.images });
+  say("The parts are being added: see the queue.");
   await refresh();
 }
 

@@ -67,12 +67,14 @@ export async function attempt(work) {
 }
 
 // The operator's name: asked for each decision on a lot, and once per visit while judging.
-export function signed(question, { always = true, button = "Sign" } = {}) {
+export function signed(question, { always = true, button = "Sign", note = "" } = {}) {
   const known = sessionStorage.getItem("sparcal-operator") ?? "";
   if (!always && known) return Promise.resolve(known);
   const dialog = find("#sign");
   const input = dialog.querySelector("input");
   dialog.querySelector("h2").textContent = question;
+  find("#sign-note").textContent = note;
+  find("#sign-note").hidden = !note;
   dialog.querySelector("button.main").textContent = button;
   input.value = known;
   dialog.returnValue = "";
