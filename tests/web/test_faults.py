@@ -15,6 +15,9 @@ from pathlib import Path
 import httpx
 from served import children, serve
 
+from sparcal.encoders.weights import file_digest
+from sparcal.stationfolder import StationFolder
+
 
 def pixel_bomb(side=60_000):
     """A few bytes that announce 3.6 gigapixels."""
@@ -106,6 +109,92 @@ def test_a_killed_worker_comes_back_and_finishes(served, parts):
     assert counts["passed"] + counts["failed"] == expected
     again = {row["sha"]: row["score"] for row in served.get("/scores")["scores"] if row["score"] is not None}
     assert len(again) == expected, "no image is judged twice"
+
+
+def started(station, name, files):
+    """A calibration that was just asked for: its draft and its job."""
+    draft = station.post("/drafts", {"name": name})["id"]
+    shas = station.send(f"/drafts/{draft}/images", files)
+    station.idle()
+    station.client.put(f"/api/drafts/{draft}/good", json={"images": shas[:4]})
+    station.idle()
+    body = {"operator": "M. Weber", "images": shas[:4], "false_reject": 0.1}
+    return draft, station.post(f"/drafts/{draft}/calibrate", body)["job"]
+
+
+def state_of(station, job):
+    return next(each for each in station.get("/jobs")["jobs"] if each["id"] == job)["state"]
+
+
+def begun_since(station, draft, last):
+    """When a worker began a draft's calibration, if one has since `last`."""
+    job = station.get(f"/drafts/{draft}")["job"]
+    return job["started"] if job["state"] == "running" and job["started"] != last else None
+
+
+def kill_worker(station):
+    worker = station.wait(lambda: children(station.process.pid))[0]
+    os.kill(worker, signal.SIGKILL)
+    station.wait(lambda: worker not in children(station.process.pid))
+
+
+def assert_lots_are_whole(path, names):
+    """Every lot there is can be read, and each of its files is the one that was written."""
+    folder = StationFolder(path)
+    lots = folder.read_lots()
+    assert [lot["name"] for lot in lots] == names
+    for lot in lots:
+        assert len(lot["files"]) > 0
+        for name, digest in lot["files"].items():
+            assert file_digest(folder.lot(lot["name"]) / name) == digest
+
+
+def test_a_worker_killed_while_it_calibrates_leaves_no_partial_lot_and_no_decision_is_lost(
+    parts_and_station, parts, tmp_path
+):
+    path = tmp_path / "line-3"
+    shutil.copytree(parts_and_station[1], path)
+    with serve(path) as station:
+        station.send("/inspection/images", parts.bad[:1])
+        row = station.wait(lambda: station.get("/scores")["scores"])[0]
+        station.post(f"/scores/{row['id']}/decision", {"decision": "overrule", "operator": "A. Roth"})
+
+        draft, job = started(station, "early", parts.good[:6])
+        station.wait(lambda: state_of(station, job) == "running")
+        kill_worker(station)
+        assert_lots_are_whole(path, [])
+        station.wait(lambda: state_of(station, job) == "done")  # resumed by the next worker
+        assert station.get(f"/drafts/{draft}")["state"] == "calibrated"
+        assert_lots_are_whole(path, ["early"])
+        station.post(f"/drafts/{draft}/decision", {"decision": "accept", "operator": "M. Weber"})
+
+        draft, job = started(station, "late", parts.good[1:9])
+        station.wait(lambda: station.get(f"/drafts/{draft}")["state"] == "calibrated")
+        kill_worker(station)  # the lot is written, its images are being compared
+        assert_lots_are_whole(path, ["early", "late"])
+        station.wait(lambda: state_of(station, job) == "done")
+        compared = station.get(f"/drafts/{draft}")["images"]
+        assert all(image["comparison"] for image in compared)
+        assert_lots_are_whole(path, ["early", "late"])
+
+        draft, job = started(station, "twice", parts.good[2:6])
+        begun = None
+        for _ in range(2):  # until another worker has begun, the job still runs by name
+            begun = station.wait(lambda last=begun: begun_since(station, draft, last))
+            kill_worker(station)
+        station.wait(lambda: state_of(station, job) == "interrupted")
+        found = station.get(f"/drafts/{draft}")
+        assert (found["state"], found["job"]["message"]) == ("open", "The worker stopped twice while doing this.")
+        assert_lots_are_whole(path, ["early", "late"])
+        station.post(f"/jobs/{job}/retry")
+        station.wait(lambda: state_of(station, job) == "done")
+        assert_lots_are_whole(path, ["early", "late", "twice"])
+
+        assert station.get("/state")["active"]["name"] == "early"
+        assert station.get(f"/scores/{row['id']}")["decision"] == "overrule"
+        said = [entry["kind"] for entry in station.get("/audit")["entries"]]
+        assert (said.count("accept"), said.count("overrule"), said.count("calibrate")) == (1, 1, 3)
+    assert not list(path.glob(".tmp-*")), "what the dead left half-written is gone"
 
 
 def test_a_running_job_can_be_cancelled(served, parts):
