@@ -20,7 +20,7 @@ def as_files(parts):
     return [{"name": name, "mimeType": "image/png", "buffer": content} for name, content in parts]
 
 
-def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, album):
+def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, served, album):
     page.goto("/new")
     page.get_by_label("Lot name").fill("2026-46 B")
     page.get_by_role("button", name="Begin").click()
@@ -35,6 +35,13 @@ def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, album)
         page.get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
     expect(page.locator("#tally")).to_have_text("5")
     expect(page.locator("#checks .chip.ok, #checks .chip.look").first).to_be_visible(timeout=SLOW_MS)
+    expected = page.locator('#checks [data-check="expected benefit"]')
+    expect(expected).to_be_visible(timeout=SLOW_MS)
+    draft = served.get(f"/drafts/{re.search(r'draft=([0-9]+)', page.url).group(1)}")
+    said = next(check for check in draft["checks"]["checks"] if check["name"] == "expected benefit")
+    assert (draft["state"], draft["result"]) == ("open", None), "nothing was calibrated yet"
+    expect(expected.locator("p")).to_have_text(said["sentence"])
+    expect(expected.locator(".chip")).to_have_text(said["verdict"])
     photograph(page, album, "new-lot-checks")
 
     page.get_by_role("button", name=re.compile("^" + re.escape(parts.smeared[0]))).click()
@@ -196,6 +203,38 @@ def test_everything_is_reached_from_the_keyboard(page, parts, served):
     page.keyboard.press("l")
     page.wait_for_url("**/lots")
     expect(page.locator("#trail li").first).to_contain_text("kept the old reference instead of lot 2026-48 C")
+
+
+def test_judged_images_are_forgotten_and_their_scores_stay(page, served, album):
+    before = served.get("/scores")
+    page.goto("/judge")
+    rows = page.locator("#list button")
+    expect(rows).to_have_count(before["counts"]["scored"])
+    page.locator("#forget-button").click()
+    dialog = page.locator("#forget")
+    plain = before["counts"]["scored"] - before["counts"]["overruled"]
+    expect(page.locator("#forget-what")).to_contain_text(
+        f"{plain} images that lot 2026-46 B has judged will be removed"
+    )
+    photograph(page, album, "judge-forget")
+    dialog.get_by_role("button", name="Back").click()
+    assert not any(row["removed"] for row in served.get("/scores")["scores"])
+    page.locator("#forget-button").click()
+    dialog.get_by_label("1 image whose verdict was overruled").check()
+    expect(page.locator("#forget-what")).to_contain_text(f"{plain + 1} images that")
+    dialog.get_by_label("Your name").fill("B. Kern")
+    dialog.get_by_role("button", name="Forget").click()
+    expect(page.locator(".toast")).to_have_text(f"{plain + 1} images forgotten.")
+    expect(page.locator("#list .blank", has_text="removed")).to_have_count(plain + 1)
+    expect(page.locator("#removed")).to_be_visible()
+    expect(page.locator("#viewer")).to_be_hidden()
+    expect(page.locator("#confirm")).to_be_disabled()
+    after = served.get("/scores")
+    assert after["counts"] == before["counts"]
+    assert [row["score"] for row in after["scores"]] == [row["score"] for row in before["scores"]]
+    photograph(page, album, "judge-removed")
+    page.goto("/lots")
+    expect(page.locator("#trail li").first).to_contain_text(f"forgot {plain + 1} images that lot 2026-46 B had judged")
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/new", "/nowhere"])

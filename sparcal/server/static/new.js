@@ -135,7 +135,7 @@ function thumb(image, i, odd) {
 }
 
 function showChecks(list, checks) {
-  list.replaceChildren(...checks.map((check) => make("li", {}, make("span", { class: `chip ${check.verdict}` }, check.verdict), make("p", {}, check.sentence))));
+  list.replaceChildren(...checks.map((check) => make("li", { "data-check": check.name }, make("span", { class: `chip ${check.verdict}` }, check.verdict), make("p", {}, check.sentence))));
 }
 
 function showProgress() {
