@@ -178,6 +178,7 @@ async function addParts() {
   await refresh();
 }
 
+const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
 const images = (count) => `${count} image${count === 1 ? "" : "s"}`;
 
 async function forget() {
@@ -196,7 +197,7 @@ async function forget() {
   also.onchange = show;
   find("#forget-overruled").hidden = store.forgettable_overruled === 0;
   find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} whose verdict was overruled (download first)`;
-  find("#forget-room").textContent = `${store.images} of ${store.most_images} images and ${number(store.bytes / 2 ** 30, 2)} of ${number(store.most_bytes / 2 ** 30, 3)} GB are kept. When it is full, the oldest judged images make room by themselves.`;
+  find("#forget-room").textContent = `${store.images.toLocaleString("en")} of ${store.most_images.toLocaleString("en")} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
   operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
   show();
   dialog.returnValue = "";
