@@ -240,6 +240,8 @@ def refine_nearest(
     settled = np.ones(queries.shape[0], np.bool_)
     minima = np.empty((m + BLOCK - 1) // BLOCK, np.float32)
     lanes = np.empty(BLOCK // 4, np.float32)
+    bounds = np.empty(m, np.float32)
+    left = np.empty(m, np.int64)
     for i in range(queries.shape[0]):
         row = lower[i]
         best = squares[i]
@@ -253,24 +255,33 @@ def refine_nearest(
             row[j] = np.inf
             block = j // BLOCK
             minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
-        visited = k
         limit = best[k - 1] * growth + pads[i]
+        count = 0
         for block in range(minima.shape[0]):
             if minima[block] > limit:
                 continue
-            if visited > budget:
-                settled[i] = False
-                break
             for j in range(block * BLOCK, min(m, (block + 1) * BLOCK)):
-                # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
-                if (
-                    row[j] <= limit
-                    and (best[k - 1] > 0 or j < order[k - 1])
-                    and row[j] + _sketch_gap(fine[i], fine_bank[j]) <= limit
-                ):
-                    _insert(best, order, _square_gap(queries[i], bank[j], best[k - 1]), j)
-                    visited += 1
-                    limit = best[k - 1] * growth + pads[i]
+                if row[j] <= limit:
+                    bound = row[j] + _sketch_gap(fine[i], fine_bank[j])
+                    if bound <= limit:
+                        bounds[count] = bound
+                        left[count] = j
+                        count += 1
+        visited = k
+        if count > 0:  # by both stages the most promising row: the limit becomes tighter still
+            first = np.argmin(bounds[:count])
+            _insert(best, order, _square_gap(queries[i], bank[left[first]], best[k - 1]), left[first])
+            bounds[first] = np.inf
+            limit = best[k - 1] * growth + pads[i]
+        for c in range(count):
+            # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
+            if bounds[c] <= limit and (best[k - 1] > 0 or left[c] < order[k - 1]):
+                _insert(best, order, _square_gap(queries[i], bank[left[c]], best[k - 1]), left[c])
+                limit = best[k - 1] * growth + pads[i]
+                visited += 1
+                if visited > budget:
+                    settled[i] = False
+                    break
     return settled
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 _SAMPLE = 2048  # rows that the axes are found from; their quality decides speed, never a result
+_PIECE = 128  # coordinates in one product: rounding is bounded by the longest sum, so short sums prove more
 _SHARE = 1 / 256  # (a + b)² <= (1 + share) a² + (1 + 1/share) b²: keeps the rounding allowance free of roots
 
 
@@ -55,7 +56,7 @@ class Sketch:
         axes = None if self.axes is None else self.axes / self.scale
         for rows, target in zip(points.split(chunk), out.split(chunk), strict=True):
             centred = rows - self.centre
-            target.copy_(centred / self.scale if axes is None else centred.to(axes.dtype) @ axes)
+            target.copy_(centred / self.scale if axes is None else _product(centred.to(axes.dtype), axes))
         return out
 
     def staged(self, points: Tensor, chunk: int, first: int) -> tuple[Tensor, Tensor]:
@@ -72,7 +73,7 @@ class Sketch:
         fine = points.new_zeros(len(points), self.width - held + 1, dtype=torch.float32)
         for rows, low, high in zip(points.split(chunk), coarse.split(chunk), fine.split(chunk), strict=True):
             centred = (rows - self.centre).double()
-            coordinates = centred @ axes
+            coordinates = _product(centred, axes)
             rest = (centred.norm(dim=1) / self.scale).square() - coordinates[:, :held].square().sum(1)
             low[:, :held], high[:, :-1] = coordinates[:, :held], coordinates[:, held:]
             low[:, first] = rest.clamp_min(0).sqrt()
@@ -109,10 +110,20 @@ class Sketch:
 
     @property
     def _products(self) -> float:
-        """Rounding of all coordinates of a point together."""
+        """Rounding of all coordinates of a point together: of `_product`, of centring, and of scaling the axes."""
         if self.axes is None:
             return 0.0
-        return (len(self.centre) + 3) * torch.finfo(self.axes.dtype).eps / 2 * sqrt(self.width)
+        d = len(self.centre)
+        return (min(d, _PIECE) + -(-d // _PIECE) + 3) * torch.finfo(self.axes.dtype).eps / 2 * sqrt(self.width)
+
+
+def _product(points: Tensor, axes: Tensor) -> Tensor:
+    """`points @ axes` as a sum over pieces of the coordinates, in that order whatever the library does within a piece."""
+    total, *others = zip(points.split(_PIECE, dim=1), axes.split(_PIECE), strict=True)
+    product = torch.mm(*total)
+    for part in others:
+        product += torch.mm(*part)
+    return product
 
 
 def _allowance(error: float) -> float:

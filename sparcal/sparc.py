@@ -151,16 +151,16 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         offset: (h, w, d) or None.
     """
     out = uninitialised(f.shape, f)
-    v = basis.flatten(0, 1)  # (c, s, d)
-    along_mean = torch.einsum("csd,cd->cs", v, mean.flatten(0, 1))
-    step = max(1, CHUNK_BYTES // max(1, f.element_size() * f.shape[0] * f.shape[-1]))
-    for start in range(0, len(v), step):
+    h, w, s, d = basis.shape
+    step = max(1, CHUNK_BYTES // max(1, f.element_size() * (len(f) + s) * d))
+    for start in range(0, h * w, step):
         block = slice(start, start + step)
         part = f.flatten(1, 2)[:, block].transpose(0, 1)  # (c, n, d), a view
         if offset is not None:
             part = part + offset.flatten(0, 1)[block, None]
-        amount = along_mean[block, None] - part @ v[block].mT  # (c, n, s)
-        torch.add(part, amount @ v[block], out=out.flatten(1, 2)[:, block].transpose(0, 1))
+        v = basis.flatten(0, 1)[block]  # (c, s, d), which stays in the cache for all three products
+        amount = (v @ mean.flatten(0, 1)[block, :, None]).mT - part @ v.mT  # (c, n, s)
+        torch.add(part, amount @ v, out=out.flatten(1, 2)[:, block].transpose(0, 1))
     return out
 
 
