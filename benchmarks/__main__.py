@@ -20,8 +20,8 @@ from benchmarks import growth
 from benchmarks.measure import ROOT, Row
 from benchmarks.page import print_table, write_page
 
-PAGE = ("startup", "sparc", "neighbours", "padim", "musc", "aupro", "whole_lot", "export")
-LONGER = ("lot", "cache")
+PAGE = ("startup", "sparc", "neighbours", "padim", "musc", "aupro", "whole_lot")
+LONGER = ("lot", "cache", "export")
 NAMES = (*PAGE, *LONGER)
 
 
