@@ -7,13 +7,14 @@ logarithms: 1 is in proportion, 2 is with the square. Memory is the rise of the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Cost, Work, measure
+from benchmarks.measure import Cost, Work, extra_memory, measure, timed
 from sparcal import SPARC, Features
 from sparcal.detectors import PatchCore
 
@@ -21,8 +22,8 @@ CHANNELS, K = 256, 8
 USUAL = {"training images": 100, "cells": 256, "lot size": 100}
 CHANGES = {
     "training images": (50, 100, 200, 400, 800),
-    "cells": (64, 144, 256, 576, 1024),
-    "lot size": (25, 50, 100, 200, 400),
+    "cells": (64, 256, 576),
+    "lot size": (25, 100, 400),
 }
 QUICK = {"training images": (4, 8, 16), "cells": (16, 36, 64), "lot size": (4, 8, 16)}
 
@@ -71,7 +72,7 @@ def correct(images: int, cells: int, lot: int) -> Work:
         return SPARC().fit(normals).apply_reference(training)
 
     run()
-    return Work(run, lambda _: 0)
+    return Work(run)
 
 
 def rebuild(images: int, cells: int, lot: int) -> Work:
@@ -79,7 +80,7 @@ def rebuild(images: int, cells: int, lot: int) -> Work:
     del lot
     training = features(images, round(cells**0.5), 2)
     PatchCore().fit(training[:2])
-    return Work(lambda: PatchCore().fit(training), lambda _: 0)
+    return Work(lambda: PatchCore().fit(training))
 
 
 def score(images: int, cells: int, lot: int) -> Work:
@@ -90,7 +91,7 @@ def score(images: int, cells: int, lot: int) -> Work:
     detector = PatchCore()
     detector.bank_ = training[torch.randperm(len(training), generator=torch.Generator().manual_seed(0))[::10]]
     detector.score(test[:1])
-    return Work(lambda: detector.score(sparc.apply(test)), lambda _: 0)
+    return Work(lambda: detector.score(sparc.apply(test)))
 
 
 STEPS = {
@@ -100,16 +101,32 @@ STEPS = {
 }
 
 
+def grown(step: str, settings: list[list[int]]) -> Work:
+    """The outcome is CPU seconds, wall seconds and extra megabytes (NaN where the system cannot say) per setting."""
+
+    def run() -> list[tuple[float, float, float]]:
+        found = []
+        for setting in settings:
+            work = STEPS[step][0](*setting)
+            cost, (extra, _) = timed(lambda work=work: extra_memory(work.run))
+            found.append((cost.cpu_s, cost.wall_s, math.nan if extra is None else extra))
+        return found
+
+    return Work(run)
+
+
 def curves(*, quick: bool = False) -> list[Curve]:
     """One curve per step and quantity that it depends on."""
+    changes = QUICK if quick else CHANGES
+    usual = {name: some[0] for name, some in QUICK.items()} if quick else USUAL
     made = []
-    for step, (side, depends) in STEPS.items():
-        for against in depends:
-            amounts = (QUICK if quick else CHANGES)[against]
-            settings = [
-                (USUAL if not quick else {name: some[0] for name, some in QUICK.items()}) | {against: a}
-                for a in amounts
-            ]
-            costs = tuple(measure(side, *setting.values(), repeats=1 if quick else 2)[0] for setting in settings)
-            made.append(Curve(step, against, amounts, costs))
+    for step, (_, depends) in STEPS.items():
+        curve = {name: [tuple((usual | {name: amount}).values()) for amount in changes[name]] for name in depends}
+        settings = sorted({setting for some in curve.values() for setting in some})  # the usual one lies on all curves
+        _, found = measure(grown, step, settings, repeats=1)
+        costs = {
+            setting: Cost(cpu, wall, None if math.isnan(extra) else extra)
+            for setting, (cpu, wall, extra) in zip(settings, found.tolist(), strict=True)
+        }
+        made += [Curve(step, name, changes[name], tuple(costs[one] for one in some)) for name, some in curve.items()]
     return made
