@@ -199,9 +199,8 @@ def _table(rows: list[Row]) -> str:
 
 
 def _contrast_text(result: Demonstration, contrast: Demonstration) -> str:
+    less = ", where calibration parts say less about the parts to come" if contrast.plan.shift == "random" else ""
     return (
-        f"Above, the lot has {SHIFTS[result.plan.shift]}. Below, it has {SHIFTS[contrast.plan.shift]}: "
-        "calibration parts then say less about the parts to come."
-        if contrast.plan.shift == "random"
-        else f"Above, the lot has {SHIFTS[result.plan.shift]}. Below, for contrast, it has {SHIFTS[contrast.plan.shift]}."
+        f"Above, the lot has {SHIFTS[result.plan.shift]}. Below, it has {SHIFTS[contrast.plan.shift]}{less}. "
+        f"Means over {contrast.plan.seeds} seeds."
     )
