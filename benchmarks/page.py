@@ -112,7 +112,7 @@ def growth_section(curves: Sequence[Curve]) -> str:
         lines.append(
             (curve.step, curve.against, span, seconds, number(curve.exponent), memory, number(curve.memory_exponent))
         )
-    usual = ", ".join(f"{amount} {name}" for name, amount in USUAL.items())
+    usual = ", ".join(f"{name} {amount}" for name, amount in USUAL.items())
     return (
         "\n## How cost grows\n\n"
         f"PatchCore with SPARC, 256 channels, k = 8, one thread; usually {usual}, one of them changed at a time. The "
@@ -122,26 +122,34 @@ def growth_section(curves: Sequence[Curve]) -> str:
 
 
 def draw(curves: Sequence[Curve], target: Path) -> None:
-    """Time above, memory below, one column per quantity."""
+    """Time above, with the exponent at its end, memory below; one column per quantity."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    quantities = list(USUAL)
-    figure, axes = plt.subplots(2, len(quantities), figsize=(10, 5.5), sharex="col", layout="constrained")
+    quantities, steps = list(USUAL), list(dict.fromkeys(curve.step for curve in curves))
+    figure, axes = plt.subplots(2, len(quantities), figsize=(10, 5.5), sharex="col", sharey="row", layout="constrained")
     for curve in curves:
-        column = quantities.index(curve.against)
-        axes[0, column].loglog(
-            curve.amounts, [c.cpu_s for c in curve.costs], marker="o", label=f"{curve.step}, {curve.exponent:.2f}"
-        )
-        axes[1, column].loglog(curve.amounts, [max(c.extra_mb or 0, 0.1) for c in curve.costs], marker="o")
-    for column, name in enumerate(quantities):
-        if axes[0, column].lines:
-            axes[0, column].legend(fontsize=8, title="step, exponent", title_fontsize=8)
-        axes[1, column].set_xlabel(name)
+        column, colour = quantities.index(curve.against), f"C{steps.index(curve.step)}"
+        seconds = [cost.cpu_s for cost in curve.costs]
+        axes[0, column].loglog(curve.amounts, seconds, marker="o", color=colour, label=curve.step)
+        beside = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "color": colour}
+        axes[0, column].annotate(f"{curve.exponent:.1f}", (curve.amounts[-1], seconds[-1]), **beside)
+        megabytes = [max(cost.extra_mb or 0, 0.1) for cost in curve.costs]
+        axes[1, column].loglog(curve.amounts, megabytes, marker="o", color=colour)
+        axes[1, column].set_xticks(curve.amounts, [str(amount) for amount in curve.amounts])
+        axes[1, column].set_xlabel(curve.against)
+    for place in axes.flat:
+        place.margins(x=0.12)
+        place.minorticks_off()
+        place.yaxis.set_major_formatter("{x:g}")
+        place.spines[["top", "right"]].set_visible(False)
+        place.grid(visible=True, color="0.92")
     axes[0, 0].set_ylabel("CPU seconds")
     axes[1, 0].set_ylabel("MB beside the inputs")
+    lines = {line.get_label(): line for place in axes[0] for line in place.lines}
+    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=len(steps), frameon=False)
     figure.savefig(target, format="png", dpi=110)
     plt.close(figure)
 

@@ -117,6 +117,9 @@ def apply_rows(side: int, n: int) -> list[Row]:
         agree=agree,
         agreement=agreement,
         threads=2,
+        short="The last pass, which adds to the features and writes the result, takes what the copy takes. Before it, two thin "
+        "products (k - 1 rows per cell) read the features once more and fill the vector units badly; chunks of 4 to 32 MB, "
+        "and adding within the second product, were tried.",
     )
     memory = replace(
         time,

@@ -26,7 +26,7 @@ RANK_TOLERANCE = 1e-5
 
 # Cells are worked on in blocks of about this many bytes: it bounds every temporary, and blocks that stay in the
 # processor's cache are worked on several times as fast.
-CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 8 * 2**20
 
 
 class EvidenceWarning(UserWarning):
