@@ -1,7 +1,7 @@
 """MuSc against a plain cdist version, one thread each.
 
-The first row is a lot of 60 images of 16 x 16 cells x 384 channels with 4 layers and 3 radii. The second is a lot twice
-that size with `memory` far below what its distances take: it shows that extra memory follows the features, of which it
+The first row is a lot of 60 images of 16 x 16 cells x 384 channels with 4 layers and 3 radii. The second is a larger
+lot with `memory` far below what its distances take: it shows that extra memory follows the features, of which it
 copies one layer, and not the square of the lot. The plain version is the authors' way: unfold the neighbourhoods, one
 `torch.cdist` from each image to all others, the minimum per image.
 """
@@ -42,7 +42,7 @@ class Setting:
 
 
 SPEED = Setting(images=60, layers=4, radii=(1, 3, 5), memory=2**30, goal=3.0)
-BOUND = Setting(images=120, layers=1, radii=(1,), memory=2**20, goal=1.0)
+BOUND = Setting(images=90, layers=1, radii=(1,), memory=2**20, goal=1.0)
 QUICK = Setting(images=12, layers=2, radii=(1, 3), memory=2**30, goal=1.0)
 
 

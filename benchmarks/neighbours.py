@@ -1,4 +1,4 @@
-"""Nearest neighbours against faiss, anomalib and torch.cdist, and the greedy coreset against anomalib's KCenterGreedy.
+"""Nearest neighbours against faiss and anomalib, and the greedy coreset against anomalib's KCenterGreedy.
 
 One thread. The features are synthetic: a mixture of 200 Gaussians whose standard deviation falls as i^-0.6 along 256
 axes, so that 16 axes hold about two thirds of the energy, as in ResNet features; cells of real images repeat more and are
@@ -132,11 +132,6 @@ def nearest_anomalib(queries: int, bank: int, d: int) -> Work:
     return Work(lambda: model.nearest_neighbors(query, n_neighbors=1)[1])
 
 
-def nearest_cdist(queries: int, bank: int, d: int) -> Work:
-    query, rest = queries_and_bank(queries, bank, d)
-    return Work(lambda: torch.cdist(query, rest).min(dim=1).indices)
-
-
 def nearest_rows(queries: int, bank: int, d: int) -> list[Row]:
     query, rest = queries_and_bank(queries, bank, d)
     ours, found = measure(nearest_ours, queries, bank, d, repeats=3)
@@ -145,7 +140,6 @@ def nearest_rows(queries: int, bank: int, d: int) -> list[Row]:
     for name, side in (
         ("faiss IndexFlatL2", nearest_faiss),
         ("anomalib's nearest_neighbors", nearest_anomalib),
-        ("torch.cdist", nearest_cdist),
     ):
         peer, index = measure(side, queries, bank, d, repeats=3)
         # The peers expand |a - b|² in float32 and mistake near ties: their row may be a little farther, never nearer.
