@@ -21,8 +21,13 @@ OLD = time.time() - 60
 
 
 @pytest.fixture(scope="module")
-def watched(parts_and_station, parts, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("watched")
+def folder(tmp_path_factory):
+    """Where the station and the folder that it watches are."""
+    return tmp_path_factory.mktemp("watched")
+
+
+@pytest.fixture(scope="module")
+def watched(parts_and_station, parts, folder):
     shutil.copytree(parts_and_station[1], folder / "line 3")
     (folder / "in").mkdir()
     with serve(folder / "line 3", "--watch", str(folder / "in"), "--token", TOKEN) as running:
@@ -131,7 +136,9 @@ def test_a_station_without_a_folder_has_nothing_to_switch(served):
     assert served.get("/state")["watch"] is None
 
 
-def test_the_switch_on_the_page_asks_who_and_says_since_when(watched, chromium, album):
+def test_the_switch_on_the_page_asks_who_and_says_since_when_and_if_the_folder_is_away(
+    watched, folder, chromium, album
+):
     context = chromium.new_context(base_url=watched.address, viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     page.goto("/login")
@@ -149,4 +156,9 @@ def test_the_switch_on_the_page_asks_who_and_says_since_when(watched, chromium, 
     expect(switch).to_be_checked()
     expect(page.locator("#watch-since")).to_have_text(re.compile("on since today .*, A. Roth"))
     photograph(page, album, "judge-watch")
+    (folder / "in").rename(folder / "away")
+    expect(page.locator("#watch-since")).to_have_text("The folder cannot be reached: nothing arrives until it is back.")
+    photograph(page, album, "judge-watch-away")
+    (folder / "away").rename(folder / "in")
+    expect(page.locator("#watch-since")).to_have_text(re.compile("on since today .*, A. Roth"))
     context.close()

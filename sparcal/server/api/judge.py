@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -67,7 +69,7 @@ async def upload_for_inspection(request: Request, here: Here, name: FileName = "
 @router.post("/inspection/collect", status_code=202)
 def collect_for_inspection(here: Here) -> JobStarted:
     """Score what is new in the watched folder with the lot that is active now."""
-    _require_watch(here)
+    _watched_folder(here)
     with here.database.write() as connection:
         return JobStarted(job=jobs.enqueue(connection, "collect", {"lot": here.station.active() or ""}))
 
@@ -75,10 +77,10 @@ def collect_for_inspection(here: Here) -> JobStarted:
 @router.post("/inspection/watch")
 def switch_watching(body: Watch, here: Here) -> Watching:
     """Have the watched folder judged as images arrive, or only when somebody asks."""
-    _require_watch(here)
+    folder = _watched_folder(here)
     with here.database.write() as connection:
         watching.turn(connection, on=body.on, operator=body.operator)
-        return Watching(**asdict(watching.switch(connection)))
+        return watching_answer(folder, connection)
 
 
 @router.get("/inspection/parts")
@@ -184,9 +186,15 @@ def judge(score: Number, body: Verdict, here: Here) -> ScoreAnswer:
         return score_answer(scores.get(connection, score))
 
 
-def _require_watch(here: Context) -> None:
+def watching_answer(folder: Path, connection: sqlite3.Connection) -> Watching:
+    """The switch, and whether the folder is there."""
+    return Watching(**asdict(watching.switch(connection)), reachable=folder.is_dir())
+
+
+def _watched_folder(here: Context) -> Path:
     if here.settings.watch is None:
         raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+    return here.settings.watch
 
 
 def _lot(here: Context, lot: str | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from sparcal.server import audit, lots, scores, watching
+from sparcal.server import audit, lots, scores
 from sparcal.server.api.jobs import job_answer
+from sparcal.server.api.judge import watching_answer
 from sparcal.server.api.models import (
     LARGEST_ID,
     Activation,
@@ -21,7 +21,6 @@ from sparcal.server.api.models import (
     LotSummary,
     Session,
     StateAnswer,
-    Watching,
 )
 from sparcal.server.context import Here
 from sparcal.server.errors import names_of
@@ -46,7 +45,8 @@ def state(here: Here) -> StateAnswer:
         queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
         revision = connection.execute("SELECT number FROM revision").fetchone()["number"]
         counts = scores.counts(connection, active["name"])
-        switch = watching.switch(connection)
+        folder = here.settings.watch
+        watch = None if folder is None else watching_answer(folder, connection)
     return StateAnswer(
         station=names_of(here.settings.station),
         active=Active(**active),
@@ -54,7 +54,7 @@ def state(here: Here) -> StateAnswer:
         queued=queued,
         current=job_answer(current) if current else None,
         counts=counts,
-        watch=Watching(**asdict(switch)) if here.settings.watch is not None else None,
+        watch=watch,
         revision=revision,
         **lots.station_facts(here.station, station),
     )

@@ -126,6 +126,7 @@ class Watching(Model):
     on: bool
     operator: str | None
     since: str | None
+    reachable: bool = Field(description="Whether the folder can be looked into now.")
 
 
 class Parts(Signed):

@@ -151,9 +151,11 @@ async function judge(decision) {
   });
 }
 
-function showWatch({ on, operator, since }) {
+function showWatch({ on, operator, since, reachable }) {
   find("#watch").checked = on;
-  find("#watch-since").textContent = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
+  const kept = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
+  find("#watch-since").textContent = reachable ? kept : "The folder cannot be reached: nothing arrives until it is back.";
+  find("#watch-since").classList.toggle("away", !reachable);
 }
 
 async function switchWatch() {

@@ -122,7 +122,7 @@ async function upload(files, send) {
 
 // The state line, and a heartbeat for pages: `listen(f)` calls f whenever something has changed.
 const listeners = [];
-let revision = -1;
+let shown = "";  // what the listeners have seen: the revision, and a watched folder that comes or goes without one
 let timer;
 export function listen(listener) { listeners.push(listener); }
 export async function refresh(anyway = false) {
@@ -131,8 +131,9 @@ export async function refresh(anyway = false) {
   try {
     const state = await api("GET", "/state");
     showState(state);
-    if (state.revision !== revision || anyway === true) {
-      revision = state.revision;
+    const news = `${state.revision} ${state.watch?.reachable}`;
+    if (news !== shown || anyway === true) {
+      shown = news;
       for (const listener of listeners) await attempt(() => listener(state));
       if (find("#queue").open) await showQueue();
     }
