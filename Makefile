@@ -8,14 +8,14 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo test test-all test-anomalib bench browser lint format lock lock-anomalib clean
+.PHONY: help demo test test-all test-anomalib speed browser lint format lock lock-anomalib clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
 	@echo "make test      all fast tests"
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
-	@echo "make bench     speed against peers, ten minutes; writes docs/speed.md"
+	@echo "make speed     every hot path against a peer, ten minutes; writes docs/speed.md"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
@@ -47,8 +47,8 @@ browser:
 		echo "The web tests need one of: $(BROWSERS). Install it (apt-get install chromium), or set SPARCAL_NO_BROWSER=1." >&2; exit 1; \
 	fi
 
-# anomalib's pins (open_clip below 2.26.1) do not fit the main environment, so its tests have their own; the benchmarks,
-# which need anomalib and faiss as peers, run there too.
+# anomalib's pins (open_clip below 2.26.1) do not fit the main environment, so its tests have their own; the speed page,
+# which needs anomalib and faiss as peers, runs there too.
 ANOMALIB := .venv-anomalib
 ANOMALIB_NEEDS := --editable '.[anomalib,bench,export]' 'anomalib[clip]' torchvision faiss-cpu pytest
 
@@ -59,11 +59,11 @@ $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 	@touch $@
 
 test-anomalib: $(ANOMALIB)/.ready
-	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/anomalib
+	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/integrations/anomalib
 
 # Under ten minutes on two cores that do nothing else; writes docs/speed.md.
-bench: $(ANOMALIB)/.ready
-	$(ANOMALIB)/bin/python -m benchmarks
+speed: $(ANOMALIB)/.ready
+	$(ANOMALIB)/bin/python -m speed
 
 lint: $(READY)
 	$(BIN)/ruff check .

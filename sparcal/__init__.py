@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sparcal.errors import SparcalError as SparcalError
     from sparcal.hosts import HOSTS as HOSTS
     from sparcal.hosts import load_host as load_host
-    from sparcal.images import encode as encode
-    from sparcal.lot import Lot as Lot
+    from sparcal.imaging.find import encode as encode
     from sparcal.score import score_lot as score_lot
     from sparcal.sparc import SPARC as SPARC
-    from sparcal.station import Station as Station
+    from sparcal.station.lot import Lot as Lot
+    from sparcal.station.station import Station as Station
     from sparcal.types import Features as Features
     from sparcal.types import Scores as Scores
 
@@ -30,12 +30,12 @@ _HOMES = {
     "DETECTORS": "detectors",
     "Features": "types",
     "HOSTS": "hosts",
-    "Lot": "lot",
+    "Lot": "station.lot",
     "SPARC": "sparc",
     "Scores": "types",
     "SparcalError": "errors",
-    "Station": "station",
-    "encode": "images",
+    "Station": "station.station",
+    "encode": "imaging.find",
     "load": "artifacts",
     "load_encoder": "encoders",
     "load_host": "hosts",

@@ -103,7 +103,7 @@ def _kinds() -> dict[str, type[Any]]:
     """Every class that can be saved: the corrections, the detectors, and the small values in their settings."""
     from sparcal.corrections import CORRECTIONS
     from sparcal.detectors import DETECTORS
-    from sparcal.maps import MapRule
+    from sparcal.imaging.maps import MapRule
 
     makers = [*CORRECTIONS.values(), *DETECTORS.values(), MapRule]
     classes = [maker.func if isinstance(maker, partial) else maker for maker in makers]

@@ -24,8 +24,8 @@ from sparcal.errors import (
 )
 
 if TYPE_CHECKING:
-    from sparcal.images import Preprocess
-    from sparcal.maps import MapRule
+    from sparcal.imaging.find import Preprocess
+    from sparcal.imaging.maps import MapRule
 
 __all__ = [
     "ArtifactError",
@@ -127,7 +127,7 @@ class Scores:
 
     Args:
         image: `(n,)`.
-        cell: `(n, h, w)`, on the detector's own grid; `sparcal.maps` takes it to native pixels.
+        cell: `(n, h, w)`, on the detector's own grid; `sparcal.imaging.maps` takes it to native pixels.
     """
 
     image: Tensor

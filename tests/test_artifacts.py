@@ -7,14 +7,14 @@ import json
 import pytest
 import torch
 from safetensors.torch import save_file
-from test_sparc import random_features
 
 from sparcal.artifacts import FORMAT, HEADER, atomic_path, load, save, write_json
 from sparcal.corrections import CORRECTIONS, NormalsInReference
 from sparcal.detectors import PaDiM, PatchCore
-from sparcal.maps import MapRule
+from sparcal.imaging.maps import MapRule
 from sparcal.sparc import SPARC
 from sparcal.types import ArtifactError, DataError, Features
+from tests.support.random_features import random_features
 
 
 def lot():

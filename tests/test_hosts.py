@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_anomalyclip import prompt_state
-from tiny_clip import tiny_encoder
 
 import sparcal.hosts
 from sparcal.corrections import Identity
-from sparcal.demo import make_demo
 from sparcal.detectors import DETECTORS
 from sparcal.encoders import parse_spec
 from sparcal.hosts import HOSTS, load_host
-from sparcal.images import encode
+from sparcal.imaging.find import encode
+from sparcal.rendering.parts import make_demo
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
 from sparcal.types import DataError, Features
+from tests.detectors.test_anomalyclip import prompt_state
+from tests.support.tiny_clip import tiny_encoder
 
 PAPER_ORDER = ["patchcore", "padim", "spade", "anomalydino", "subspacead", "winclip", "musc", "anomalyclip-v", "anomalyclip-m"]  # fmt: skip
 VIT = "timm:vit_tiny_patch16_224.augreg_in21k?size=96"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from test_sparc import random_features
 
 from sparcal.corrections import CORRECTIONS, Identity, MeanOnly
 from sparcal.detectors import SPADE, PaDiM, PatchCore
-from sparcal.maps import MapRule
+from sparcal.imaging.maps import MapRule
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
 from sparcal.types import DataError, Features, Scores
+from tests.support.random_features import random_features
 
 
 @dataclass

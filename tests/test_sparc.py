@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sparcal.sparc import RANK_TOLERANCE, SPARC, EvidenceWarning
 from sparcal.types import DataError, Features, NotFittedError, ShapeError
+from tests.support.random_features import random_features
 
 
 def naive_sparc(calibration: np.ndarray, f: np.ndarray, rank: int | None = None) -> np.ndarray:
@@ -26,11 +27,6 @@ def naive_sparc(calibration: np.ndarray, f: np.ndarray, rank: int | None = None)
             for n in range(len(f)):
                 out[n, i, j] -= v.T @ (v @ (out[n, i, j] - mu))
     return out
-
-
-def random_features(seed: int, n: int, h: int = 3, w: int = 4, d: int = 24, scale: float = 1.0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return scale * torch.randn(n, h, w, d, generator=generator) + 3.0
 
 
 @settings(max_examples=40, deadline=None)

@@ -15,12 +15,12 @@ import typer
 from sparcal.cli.console import CallError, Json, print_json, print_table, progress, say, wrong_call
 
 if TYPE_CHECKING:
-    from sparcal.bench.cache import Precision
-    from sparcal.bench.results import Mode, Results
-    from sparcal.bench.unit import Unit
-    from sparcal.bench.work import Failed
-    from sparcal.bench.work import Progress as UnitProgress
-    from sparcal.bench.workplace import Workplace
+    from sparcal.bench.plan.unit import Unit
+    from sparcal.bench.run.cache import Precision
+    from sparcal.bench.run.folder import Mode, Results
+    from sparcal.bench.run.work import Failed
+    from sparcal.bench.run.work import Progress as UnitProgress
+    from sparcal.bench.run.workplace import Workplace
 
 ENGINES = ("local", "ray")
 FORMATS = ("md", "latex", "csv", "html")
@@ -74,10 +74,10 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run the units of an experiment; killed at any moment, --resume goes on where it was."""
-    from sparcal.bench.experiment import read_experiment
-    from sparcal.bench.plan import Overrides, find_data, plan_units
-    from sparcal.bench.results import open_results, start_results
-    from sparcal.bench.workplace import Workplace, check_device, cores
+    from sparcal.bench.plan.expand import Overrides, find_data, plan_units
+    from sparcal.bench.plan.experiment import read_experiment
+    from sparcal.bench.run.folder import open_results, start_results
+    from sparcal.bench.run.workplace import Workplace, check_device, cores
 
     with wrong_call():
         _one_of("engine", engine, ENGINES)
@@ -125,8 +125,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Make every table and figure of an experiment, in all formats, beside the paper's numbers; print one format."""
-    from sparcal.bench.report import make_report
-    from sparcal.bench.results import open_results
+    from sparcal.bench.report.report import make_report
+    from sparcal.bench.run.folder import open_results
 
     with wrong_call():
         _one_of("format", format_, FORMATS)
@@ -174,10 +174,10 @@ def _run(
     bar: UnitProgress,
 ) -> list[Failed]:
     if engine == "ray":
-        from sparcal.bench.ray_runner import run_ray
+        from sparcal.bench.run.ray_runner import run_ray
 
         return run_ray(units, workplace, workers=at_once, address=address, gpus=gpus, progress=bar)
-    from sparcal.bench.local_runner import run_local
+    from sparcal.bench.run.local_runner import run_local
 
     return run_local(units, workplace, workers=at_once, progress=bar)
 
@@ -241,8 +241,8 @@ def _silent(done: int, total: int, failed: int) -> None:
 
 def _by_host(given: list[str] | None) -> dict[str, str]:
     """HOST=VALUE for one host; a value alone is for all."""
-    from sparcal.bench.contenders import NAMES
-    from sparcal.bench.plan import ALL
+    from sparcal.bench.plan.contenders import NAMES
+    from sparcal.bench.plan.expand import ALL
 
     found = {}
     for text in given or []:

@@ -30,10 +30,10 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Check the good parts, fit the correction, rebuild the reference, set the threshold, and write the lot."""
-    from sparcal.images import find_images
-    from sparcal.lotnames import clean_name
-    from sparcal.station import Station
-    from sparcal.thresholds import check_rate
+    from sparcal.calibration.thresholds import check_rate
+    from sparcal.imaging.find import find_images
+    from sparcal.station.lot_name import clean_name
+    from sparcal.station.station import Station
 
     with wrong_call():
         clean_name(lot)

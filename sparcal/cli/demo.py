@@ -12,7 +12,7 @@ import typer
 from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
 
 if TYPE_CHECKING:
-    from sparcal.bench.demonstration import Shift
+    from sparcal.bench.demo.comparison import Shift
 
 CONTRAST_SEEDS = 3
 
@@ -30,8 +30,8 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Render parts and a shifted lot, calibrate, and compare base, rivals and SPARC side by side."""
-    from sparcal.bench.demonstration import CONTRASTED, Plan, run_demonstration, summarise
-    from sparcal.bench.demopage import SHIFTS, write_page
+    from sparcal.bench.demo.comparison import CONTRASTED, Plan, run_demonstration, summarise
+    from sparcal.bench.demo.page import SHIFTS, write_page
 
     with wrong_call():
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)

@@ -30,10 +30,10 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Export a lot as one ONNX or OpenVINO graph that runs without torch."""
-    from sparcal.export import export_lot
-    from sparcal.lotnames import folder_name
-    from sparcal.runner import METADATA
-    from sparcal.station import Station
+    from sparcal.export.lot import export_lot
+    from sparcal.export.runner import METADATA
+    from sparcal.station.lot_name import folder_name
+    from sparcal.station.station import Station
 
     chosen = Station.open(station, weights=weights).lot(lot)
     name = folder_name(chosen.name) if chosen.name is not None else "own"

@@ -27,8 +27,8 @@ def fit(
 ) -> None:
     """Fit a host on good parts once, and keep their features, so that each lot only needs a few images."""
     from sparcal.hosts import find_host
-    from sparcal.images import find_images
-    from sparcal.station import Station
+    from sparcal.imaging.find import find_images
+    from sparcal.station.station import Station
 
     with wrong_call():
         find_host(host)

@@ -11,7 +11,7 @@ from sparcal.cli.calibrate import check_rows
 from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
 
 if TYPE_CHECKING:
-    from sparcal.stationfolder import StationFolder
+    from sparcal.station.folder import StationFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def lots(
     as_json: Json = False,
 ) -> None:
     """The station's lots, oldest first; the active one judges."""
-    from sparcal.stationfolder import StationFolder  # needs no torch: a list is there at once
+    from sparcal.station.folder import StationFolder  # needs no torch: a list is there at once
 
     if own and activate is not None:
         raise CallError("Either --activate NAME or --own can be asked for, got both: leave one out.")
@@ -52,7 +52,7 @@ def lots(
 
 
 def _lot_row(folder: StationFolder, record: dict[str, Any], active: str | None) -> dict[str, object]:
-    from sparcal.records import read_json
+    from sparcal.files.json_record import read_json
 
     override = folder.override(record["name"])
     by_hand = read_json(override).get("image") if override.is_file() else None
@@ -77,7 +77,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """One lot: its checks, its threshold and where that comes from, who made it; or two lots side by side."""
-    from sparcal.station import Station
+    from sparcal.station.station import Station
 
     with wrong_call():
         opened = Station.open(station)

@@ -11,8 +11,8 @@ import typer
 from sparcal.cli.console import CallError, Json, print_json, print_table, progress, say, use_cores, wrong_call
 
 if TYPE_CHECKING:
-    from sparcal.lot import Judgement, Lot
-    from sparcal.results import Maps, Results
+    from sparcal.station.judged_folder import Maps, Results
+    from sparcal.station.lot import Judgement, Lot
 
 LISTED = 40
 
@@ -38,9 +38,9 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Judge images: pass or fail against the lot's threshold, worst first."""
-    from sparcal.images import find_images
-    from sparcal.results import Results, Wanted, worst_first
-    from sparcal.station import Station
+    from sparcal.imaging.find import find_images
+    from sparcal.station.judged_folder import Results, Wanted, worst_first
+    from sparcal.station.station import Station
 
     if engine not in ("local", "ray"):
         raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
@@ -69,7 +69,7 @@ def score(
 
 def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:
     """Judge what is new; what an earlier run into the same folder has judged stands."""
-    from sparcal.stream import content_hash
+    from sparcal.imaging.encode import content_hash
 
     known = {} if results is None else {path: row["sha256"] for path, row in results.rows.items()}
     todo = [path for path in found if str(path) not in known or known[str(path)] != content_hash(path)]
@@ -89,14 +89,14 @@ def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine:
 def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
     if engine == "local":
         return lot.stream(paths)
-    from sparcal.cluster import stream_on_ray
+    from sparcal.station.cluster import stream_on_ray
 
     return stream_on_ray(lot, paths)
 
 
 def _watch(lot: Lot, folder: Path, results: Results, idle: float | None) -> None:
     """Judge what arrives, once each, until interrupted; a restart goes on where the results end."""
-    from sparcal.watch import arrivals
+    from sparcal.station.watch import arrivals
 
     say(f"Watching {folder}; Ctrl-C ends it.")
     try:

@@ -38,8 +38,8 @@ def serve(
     try:
         import uvicorn
 
-        from sparcal.server.app import create_app
         from sparcal.server.settings import Settings
+        from sparcal.server.web.app import create_app
     except ImportError as error:
         raise MissingExtraError(
             f"The web station needs {error.name}, which is not installed: run pip install 'sparcal[server]'."

@@ -25,7 +25,7 @@ from torch.nn.functional import normalize
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts
-from sparcal.maps import MapRule
+from sparcal.imaging.maps import MapRule
 from sparcal.types import Family, Features, NotFittedError, Scores, ShapeError
 
 MAP_RULE = MapRule(cell_pixels=14)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.maps import MapRule, input_map
+from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
 from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
 

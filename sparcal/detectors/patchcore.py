@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.maps import MapRule
-from sparcal.neighbours import Bank, greedy_coreset, nearest
+from sparcal.imaging.maps import MapRule
+from sparcal.neighbours.search import Bank, greedy_coreset, nearest
 from sparcal.types import DataError, Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)

@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
-from sparcal.maps import MapRule
-from sparcal.neighbours import nearest
+from sparcal.imaging.maps import MapRule
+from sparcal.neighbours.search import nearest
 from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=1)

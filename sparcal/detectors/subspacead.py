@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.maps import MapRule, input_map, top_mean
+from sparcal.imaging.maps import MapRule, input_map, top_mean
 from sparcal.types import DataError, Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=14, blur="box3")

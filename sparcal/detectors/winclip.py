@@ -37,8 +37,8 @@ from torch.nn.functional import avg_pool2d, normalize, pad
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.detectors.prompts import anomalous_share
-from sparcal.maps import MapRule
-from sparcal.neighbours import nearest
+from sparcal.imaging.maps import MapRule
+from sparcal.neighbours.search import nearest
 from sparcal.types import (
     DataError,
     Family,

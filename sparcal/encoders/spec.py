@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
-from sparcal.images import Preprocess
+from sparcal.imaging.find import Preprocess
 from sparcal.types import DataError
 
 Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
@@ -33,7 +33,7 @@ class EncoderSpec:
         aggregate: how the layers become the grids that are corrected; see `sparcal.encoders.aggregate`.
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
-        resize, size, crop, multiple, resample: see `sparcal.images.Preprocess`.
+        resize, size, crop, multiple, resample: see `sparcal.imaging.find.Preprocess`.
         tokens: patch vectors as the block leaves them, after ln_post, or projected into the space of texts; this and
             all that follows is for open_clip alone.
         positions: how position embeddings are resized to another grid.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
-from sparcal.images import Preprocess
+from sparcal.imaging.find import Preprocess
 from sparcal.types import DataError, Features
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparcal.bench.datasets.dataset import Dataset
-from sparcal.images import SUFFIXES
+from sparcal.imaging.find import SUFFIXES
 from sparcal.types import DataError
 
 _JUNK_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"})

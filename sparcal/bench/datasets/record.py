@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from sparcal.decode import FORMATS
+from sparcal.imaging.decode import FORMATS
 from sparcal.types import DataError
 
 Split = Literal["train", "validation", "test"]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparcal.calibration.thresholds import check_rate
 from sparcal.corrections import CORRECTIONS
 from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, refuse_tiling
 from sparcal.integrations.anomalib.checkpoint import read_features, write_checkpoint, write_features
@@ -40,7 +41,6 @@ from sparcal.integrations.anomalib.verdict import (
     verdict_state,
 )
 from sparcal.sparc import EvidenceWarning, check_finite
-from sparcal.thresholds import check_rate
 from sparcal.types import Correction, DataError, Features, NotFittedError
 
 # With three, every fold of Padim still has the two images that a covariance needs, and every left-out fit of SPARC the

@@ -14,7 +14,7 @@ import torch
 from anomalib.post_processing import PostProcessor
 from torch import Tensor
 
-from sparcal.thresholds import Threshold, find_threshold
+from sparcal.calibration.thresholds import Threshold, find_threshold
 
 Scores = tuple[Tensor, Tensor]  # image scores and largest pixel scores, (n,) each
 

@@ -1,0 +1,1 @@
+"""The demonstration: rendered parts, a shifted lot, each correction side by side."""

@@ -1,0 +1,1 @@
+"""The experiments of the paper, one TOML file each; `sparcal bench list` names them."""

@@ -1,0 +1,1 @@
+"""Rows to tables and figures, with the paper's numbers beside ours."""

@@ -1,0 +1,268 @@
+"""One unit to one row: features from the cache, base and corrected scores of the same images, metrics, and a trace."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparcal.bench.datasets import Record, list_records
+from sparcal.bench.datasets.rendered import RENDERED
+from sparcal.bench.plan.contenders import Contender, load_contender
+from sparcal.bench.plan.protocol import Draw, make_draw
+from sparcal.bench.plan.unit import Unit
+from sparcal.bench.plan.variant import Variant
+from sparcal.bench.run.cache import FeatureCache, words_digest
+from sparcal.bench.run.category import Lot
+from sparcal.bench.run.diagnosis import diagnose
+from sparcal.bench.run.measure import METRICS, Metrics, example_image, measure
+from sparcal.bench.run.pictures import Picture, take_picture
+from sparcal.bench.run.row import Row, code_digest, new_row
+from sparcal.bench.run.workplace import Workplace
+from sparcal.corrections import CORRECTIONS
+from sparcal.encoders.batchnorm import adapt_batchnorm
+from sparcal.encoders.timm import TimmEncoder
+from sparcal.errors import DataError
+from sparcal.imaging.find import Geometry, load_batches
+from sparcal.score import score_lot
+from sparcal.sparc import EvidenceWarning
+from sparcal.types import Correction, Detector, Encoder, Features, Scores
+
+BATCHNORM = "batchnorm"
+
+
+class Evaluator:
+    """Runs units; keeps the last encoder and the last category's features, so neighbouring units are cheap."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._place = workplace
+        self._cache = FeatureCache(Path(workplace.cache), limit=workplace.cache_limit, precision=workplace.precision)
+        self._contender: tuple[tuple[object, ...], Contender] | None = None
+        self._lot: tuple[tuple[object, ...], Lot] | None = None
+
+    def run(self, unit: Unit) -> tuple[Row, Picture | None]:
+        """The row of a unit, and its picture where one is wanted."""
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvidenceWarning)  # full-normal shows more than 8 images on purpose
+            started = time.process_time()
+            row, picture = self._run(unit, _Clock())
+            return {**row, "cpu_s": time.process_time() - started}, picture
+
+    def _run(self, unit: Unit, clock: _Clock) -> tuple[Row, Picture | None]:
+        variant = Variant.parse(unit.variant)
+        root = self._place.root(unit.dataset)
+        layout = "folder" if unit.dataset == RENDERED else unit.dataset
+        records = list_records(layout, root, category=unit.category)
+        draw = make_draw(
+            records, dataset=unit.dataset, category=unit.category, k=unit.k, seed=unit.seed, variant=variant
+        )
+        row = new_row(unit, draw, root, self._place)
+        row["evaluation"] = self._digest(draw.evaluated)
+        if draw.undefined:
+            return {**row, "status": "undefined", "reason": draw.undefined}, None
+        contender = self._load(unit)
+        row |= {"encoder_id": contender.encoder.id, "detector": repr(contender.detector)}
+        with clock("extract_s"):
+            lot, row["extracted"] = self._features(unit, contender, records)
+        if contender.detector is None:
+            with clock("correct_s"):
+                row["diagnostics"] = diagnose(lot.take(draw.calibration), lot, draw)
+            return {**row, **clock.times}, None
+        comparison = _Comparison(unit, variant, draw, contender.detector, lot)
+        geometries = [lot.geometries[i] for i in lot.positions(draw.evaluated)]
+        with clock("base_s"):
+            base = self._base(comparison, contender)
+        with clock("measure_s"):
+            metrics = self._base_metrics(comparison, contender, base, geometries)
+        row |= {f"base_{name}": metrics[name] for name in METRICS}
+        corrected, rule = base, contender.detector.map_rule
+        if unit.correction != "identity":
+            with clock("correct_s"):
+                corrected = self._corrected(comparison, contender, records)
+            with clock("measure_s"):
+                metrics = measure(draw.evaluated, corrected, geometries, rule)
+        row |= {f"corrected_{name}": metrics[name] for name in METRICS}
+        picture = None
+        if unit.picture:
+            position = example_image(draw.evaluated, geometries)
+            picture = take_picture(draw.evaluated[position], geometries[position], position, base, corrected, rule)
+        return {**row, **clock.times}, picture
+
+    def _load(self, unit: Unit) -> Contender:
+        key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings)
+        if self._contender is None or self._contender[0] != key:
+            self._contender = None  # let the old network go before the new one comes
+            contender = load_contender(unit)
+            _move(contender.encoder, self._place.device)
+            self._contender = (key, contender)
+        return self._contender[1]
+
+    def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[Lot, int]:
+        needs_train = contender.needs_reference or Variant.parse(unit.variant).source == "train"
+        key = (unit.dataset, unit.category, contender.encoder.id, needs_train)
+        if self._lot is None or self._lot[0] != key:
+            self._lot = None
+            lot, extracted = self._encode(contender.encoder, records, needs_train, keep=True)
+            self._lot = (key, lot)
+            return lot, extracted
+        return self._lot[1], 0
+
+    def _encode(self, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool) -> tuple[Lot, int]:
+        reference = tuple(r for r in records if r.split == "train") if train else ()
+        test = tuple(r for r in records if r.split == "test")
+        images = [record.image for record in (*reference, *test)]
+        found = self._cache.features(encoder, images, device=self._place.device, keep=keep)
+        n = len(reference)
+        lot = Lot(found.features[:n] if n else None, reference, found.features[n:], test, found.geometries[n:])
+        return lot, found.extracted
+
+    def _base(self, comparison: _Comparison, contender: Contender) -> Scores:
+        """Scores of the evaluated images without correction, computed once for all units that share them."""
+        lot, draw, detector = comparison.lot, comparison.draw, comparison.detector
+        alone = detector.family != "mutual" and not contender.uses_calibration_as_reference
+        scored = lot.test_records if alone else draw.evaluated  # each image on its own: all at once serve every draw
+        reference = lot.reference if contender.needs_reference else None
+        if contender.uses_calibration_as_reference:
+            reference = lot.take(draw.calibration)
+
+        def compute() -> dict[str, Tensor]:
+            scores = self._score(detector, lot.take(scored), reference, None, CORRECTIONS["identity"]())
+            return {"image": scores.image, "cell": scores.cell}
+
+        words = (*self._base_words(comparison, contender), self._digest(scored))
+        found = self._cache.remember(("scores", *words), compute)
+        scores = Scores(found["image"], found["cell"])
+        return scores[lot.positions(draw.evaluated)] if alone else scores
+
+    def _base_words(self, comparison: _Comparison, contender: Contender) -> tuple[str, ...]:
+        """What decides base scores, apart from the scored images."""
+        lot, draw = comparison.lot, comparison.draw
+        reference = draw.calibration if contender.uses_calibration_as_reference else ()
+        if contender.needs_reference:
+            reference = lot.reference_records
+        prompts = comparison.unit.prompts
+        return (
+            code_digest(),
+            repr(comparison.detector),
+            contender.encoder.id,
+            self._cache.digest(Path(prompts)) if prompts else "",
+            self._digest(reference),
+            f"{self._place.device} {self._place.threads}",
+        )
+
+    def _base_metrics(
+        self, comparison: _Comparison, contender: Contender, base: Scores, geometries: list[Geometry]
+    ) -> Metrics:
+        evaluated = comparison.draw.evaluated
+
+        def compute() -> dict[str, Tensor]:
+            numbers = measure(evaluated, base, geometries, comparison.detector.map_rule)
+            return {"metrics": torch.tensor([numbers[name] for name in METRICS], dtype=torch.float64)}
+
+        masks = [self._cache.digest(record.mask) for record in evaluated if record.mask]
+        words = (*self._base_words(comparison, contender), self._digest(evaluated), *masks)
+        found = self._cache.remember(("metrics", *words), compute)
+        return dict(zip(METRICS, found["metrics"].tolist(), strict=True))
+
+    def _corrected(self, comparison: _Comparison, contender: Contender, records: Sequence[Record]) -> Scores:
+        unit, variant, draw, lot = comparison.unit, comparison.variant, comparison.draw, comparison.lot
+        correction = CORRECTIONS["identity"]()
+        if unit.correction == BATCHNORM:
+            adapted = self._adapt(contender.encoder, draw, variant.source_weight)
+            lot, _ = self._encode(adapted, records, contender.needs_reference, keep=False)
+        else:
+            correction = make_correction(unit.correction, variant)
+        reference = lot.reference if contender.needs_reference else None
+        test, calibration = lot.take(draw.evaluated), lot.take(draw.calibration)
+        return self._score(comparison.detector, test, reference, calibration, correction)
+
+    def _score(
+        self,
+        detector: Detector,
+        test: Features,
+        reference: Features | None,
+        calibration: Features | None,
+        correction: Correction,
+    ) -> Scores:
+        """`score_lot` on the run's device; the scores come back."""
+        device = self._place.device
+        here = [None if x is None else _on(x, device) for x in (test, reference, calibration)]
+        moved_test, moved_reference, moved_calibration = here
+        assert moved_test is not None
+        scores = score_lot(
+            copy.copy(detector),
+            moved_test,
+            reference=moved_reference,
+            calibration=moved_calibration if moved_calibration is not None else moved_test[:0],
+            correction=correction,
+        )
+        return Scores(scores.image.cpu(), scores.cell.cpu())
+
+    def _adapt(self, encoder: Encoder, draw: Draw, source_weight: int) -> TimmEncoder:
+        if not isinstance(encoder, TimmEncoder):
+            raise DataError(f"batchnorm needs a timm encoder, got {encoder.id}: use a ResNet or EfficientNet of timm.")
+        images = [record.image for record in draw.calibration]
+        batch = next(load_batches(images, encoder.preprocess, batch_size=len(images)))
+        if batch.failures:
+            raise DataError(batch.failures[0].reason)
+        return adapt_batchnorm(encoder, batch.pixels.to(self._place.device), source_weight=source_weight)
+
+    def _digest(self, records: Sequence[Record]) -> str:
+        return words_digest(self._cache.digest(record.image) for record in records)
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """What base and corrected share."""
+
+    unit: Unit
+    variant: Variant
+    draw: Draw
+    detector: Detector
+    lot: Lot
+
+
+class _Clock:
+    """Seconds per phase."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.times[phase] = self.times.get(phase, 0.0) + time.perf_counter() - start
+
+
+def make_correction(name: str, variant: Variant) -> Correction:
+    """The correction of that name, with the rank and side that the variant asks for."""
+    maker = CORRECTIONS[name]
+    kind = maker.func if isinstance(maker, partial) else maker
+    options: dict[str, Any] = {"rank": variant.rank, "on": variant.on}
+    asked = {option: value for option, value in options.items() if value is not None}
+    for option, value in asked.items():
+        if option not in inspect.signature(kind).parameters:
+            raise DataError(f"The correction {name} has no {option}, got {option}={value}: leave it out.")
+    return maker(**asked)
+
+
+def _on(features: Features, device: str) -> Features:
+    cls = None if features.cls is None else features.cls.to(device)
+    return Features(tuple(level.to(device) for level in features.levels), cls)
+
+
+def _move(encoder: Encoder, device: str) -> None:
+    model = getattr(encoder, "model", None)
+    if isinstance(model, torch.nn.Module):
+        model.to(device)

@@ -1,0 +1,1 @@
+"""What happens between a few good parts and a calibrated lot."""

@@ -1,0 +1,1 @@
+"""A calibrated lot as a graph for machines without torch, and the runner of such graphs."""

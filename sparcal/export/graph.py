@@ -1,0 +1,171 @@
+"""The one graph that is exported: encoder, SPARC, detector, map, image score and verdict.
+
+The graph holds what a station never changes: the encoder, the detector's rule, the matrices of the map. What a lot
+decides (SPARC's mean and basis, the rebuilt reference, the threshold) enters by name, see `lot_state`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+import torch
+from torch import Tensor, nn
+
+from sparcal.corrections import Identity, NormalsInReference
+from sparcal.errors import DataError, ShapeError
+from sparcal.export.lot_state import LotFacts, check_shapes
+from sparcal.export.scoring import Shapes, State, remove, rule_of, state_of
+from sparcal.imaging.map_matrices import input_axes
+from sparcal.imaging.maps import input_map
+from sparcal.sparc import SPARC
+from sparcal.types import Correction, Detector, Encoder, Features, Scores, require_fitted
+
+OUTPUTS = ("score", "anomalous", "map", "cells")
+
+
+@dataclass(frozen=True, eq=False)
+class LotModel:
+    """What is exported: everything that judges the images of one lot.
+
+    Args:
+        correction: SPARC fitted on the lot's calibration images, or Identity.
+        detector: fitted on the corrected reference.
+        threshold: an image with a larger score is anomalous.
+        facts: the lot's name, and what the runner must know beside the graph.
+        size: (H, W) of the input, where the encoder's preprocessing leaves it open.
+    """
+
+    encoder: Encoder
+    correction: Correction
+    detector: Detector
+    threshold: float
+    facts: LotFacts
+    size: tuple[int, int] | None = None
+
+    def score(self, pixels: Tensor) -> tuple[Scores, Tensor]:
+        """What the library itself says of preprocessed pixels: scores, and maps at the input's size."""
+        with torch.inference_mode():
+            features = self.encoder(pixels)
+            if self.correction.on != "reference":
+                features = self.correction.apply(features)
+            scores = self.detector.score(features)
+            return scores, input_map(scores.cell, self.detector.map_rule)
+
+
+class LotGraph(nn.Module):
+    """Pixels and a lot's state to image scores, verdicts, maps and cell scores; the same for all lots of a station."""
+
+    rows: Tensor  # Y of the map, (H, h)
+    columns: Tensor  # X of the map, (W, w)
+
+    def __init__(self, model: LotModel) -> None:
+        super().__init__()
+        self.encoder, self.rule = model.encoder, rule_of(model.detector)
+        self.map_rule = model.detector.map_rule
+        # An encoder is a dataclass around its network; exporters find weights only in registered modules.
+        self.networks = nn.ModuleList(part for part in vars(model.encoder).values() if isinstance(part, nn.Module))
+        self.size = _size(model)
+        self.grid = _grid(model.encoder, self.size)
+        y, x = input_axes(*self.grid[:2], self.map_rule)
+        self.register_buffer("rows", torch.tensor(y, dtype=torch.float32))
+        self.register_buffer("columns", torch.tensor(x, dtype=torch.float32))
+        self.eval()
+
+    @property
+    def shapes(self) -> Shapes:
+        """The names and shapes of a lot's state, sorted by name."""
+        h, w, d = self.grid
+        own: Shapes = {"sparc_basis": (h, w, "s", d), "sparc_mean": (h, w, d), "threshold": ()}
+        return dict(sorted((own | self.rule.shapes(h, w, d)).items()))
+
+    @property
+    def signature(self) -> str:
+        """A digest of all that two graphs must share if one lot's state is to fit both."""
+        said = {
+            "encoder": self.encoder.id,
+            "size": self.size,
+            "grid": self.grid,
+            "rule": {"kind": type(self.rule).__name__, **asdict(self.rule)},
+            "map_rule": asdict(self.map_rule),
+        }
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def forward(self, pixels: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores (n,), verdicts (n,), maps (n, H, W) at the input's size and cell scores (n, h, w), as in OUTPUTS."""
+        level = self.encoder(pixels).levels[0].float()
+        mean = state["sparc_mean"]
+        corrected = mean + remove(level - mean, state["sparc_basis"])  # Eq. 7
+        score, cells, heat = self.rule.score(corrected, state, self._draw)
+        return score, score > state["threshold"], heat, cells
+
+    def _draw(self, cells: Tensor) -> Tensor:
+        return self.rows @ cells @ self.columns.mT
+
+
+def lot_state(graph: LotGraph, model: LotModel) -> State:
+    """What a lot decided, by the names under which `graph` takes it: float32, and int64 for indices."""
+    if rule_of(model.detector) != graph.rule or model.detector.map_rule != graph.map_rule:
+        raise DataError(
+            f"{model.facts.title} must be of the station that the graph was exported from, got another detector, "
+            f"{model.detector}: export its graph as well."
+        )
+    if not math.isfinite(model.threshold):
+        raise DataError(f"{model.facts.title} can be exported with a finite threshold, got {model.threshold}: set one.")
+    mean, basis = _correction_state(model.correction, graph.grid)
+    state = {
+        "sparc_mean": mean,
+        "sparc_basis": basis,
+        "threshold": torch.tensor(model.threshold, dtype=torch.float32),
+        **state_of(model.detector),
+    }
+    check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.facts.title)
+    return {name: state[name].cpu().contiguous() for name in graph.shapes}
+
+
+def _correction_state(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """SPARC's mean (h, w, d) and basis (h, w, s, d); zeros where nothing is done to the test side."""
+    h, w, d = grid
+    if isinstance(correction, NormalsInReference):
+        require_fitted(correction, "normals_")
+        correction = correction.sparc_ or Identity()
+    if isinstance(correction, Identity) or correction.on == "reference":
+        return torch.zeros(h, w, d), torch.zeros(h, w, 1, d)
+    if not isinstance(correction, SPARC):
+        raise DataError(
+            "SPARC, normals in the reference, and no correction can be exported, got "
+            f"{type(correction).__name__}: calibrate the lot with SPARC."
+        )
+    require_fitted(correction, "basis_")
+    assert correction.mean_ is not None
+    assert correction.basis_ is not None
+    if len(correction.mean_) != 1:
+        raise ShapeError(f"SPARC can be exported for one grid of features, got {len(correction.mean_)} levels.")
+    return correction.mean_[0].float(), correction.basis_[0].float()
+
+
+def _size(model: LotModel) -> tuple[int, int]:
+    fixed = model.encoder.preprocess.output_size
+    if fixed is not None and model.size not in (None, fixed):
+        raise DataError(f"The encoder's input is {fixed[0]} x {fixed[1]}, got size={model.size}: leave size out.")
+    size = fixed or model.size
+    if size is None:
+        raise DataError(
+            "An exported graph has one input size, got an encoder whose input follows the shape of the image: "
+            "pass size=(H, W), as the lot's images give it."
+        )
+    return size
+
+
+def _grid(encoder: Encoder, size: tuple[int, int]) -> tuple[int, int, int]:
+    """(h, w, d) of the encoder's only level at that input size."""
+    with torch.inference_mode():
+        features: Features = encoder(torch.zeros(1, 3, *size))
+    if len(features.grids) != 1:
+        raise ShapeError(
+            f"An exported graph works on one grid of features, got {len(features.grids)} levels: "
+            "use an encoder that joins its layers into one."
+        )
+    return features.grids[0]

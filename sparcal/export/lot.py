@@ -1,0 +1,237 @@
+"""Exports a calibrated lot as one ONNX or OpenVINO graph, and further lots as small state files for the same graph.
+
+    folder/model.onnx       pixels (n, 3, H, W) to score, anomalous, map and cells; holds the lot it was exported for
+    folder/metadata.json    what the pixels must be, what the outputs mean, hashes and versions
+
+A graph over 2 GB keeps its weights beside it, in model.onnx.data. For OpenVINO the model is model.xml and model.bin.
+
+This module imports nothing heavy, because `python -m sparcal.export.lot run` starts here on machines without torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sparcal.errors import ArtifactError, DataError
+from sparcal.export import runner
+from sparcal.export.lot_state import LotFacts, LotState, write_state
+from sparcal.files.json_record import write_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sparcal.export.graph import LotGraph, LotModel
+    from sparcal.imaging.camera_format import Kind
+    from sparcal.imaging.preprocess import Preprocess
+    from sparcal.station.lot import Lot
+
+Format = Literal["onnx", "openvino"]
+
+LABELS = ("pass", "fail")
+MODEL_FILES: dict[Format, str] = {"onnx": "model.onnx", "openvino": "model.xml"}
+TOLERANCE = 1e-3  # of the largest value: what an exported model may differ from the library
+
+
+def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"] = "onnx") -> Path:
+    """Write a lot of a station; the path of the model or state file.
+
+    Args:
+        target: a folder; with "state", the file to write.
+        format: "state" writes the lot alone, for graphs of the same station that were exported before.
+    """
+    model = lot_model(lot)
+    return (
+        export_state(model, target)
+        if format == "state"
+        else export_model(model, target, format=format, probe=_images(lot))
+    )
+
+
+def lot_model(lot: Lot) -> LotModel:
+    """What a lot of a station is to its graph."""
+    from sparcal.export.graph import LotModel
+
+    record, encoder = lot.record, lot.station.encoder
+    return LotModel(
+        encoder=encoder,
+        correction=lot.rebuilt.correction,
+        detector=lot.rebuilt.detector,
+        threshold=lot.threshold.value,
+        facts=LotFacts(lot.name, lot.pixel_threshold.value, record.outside, record.kinds),
+        size=_input_size(encoder.preprocess, record.kinds),
+    )
+
+
+def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx", probe: Tensor | None = None) -> Path:
+    """Write a lot's graph and metadata to `folder`, once it agrees with the library; the path of the model file.
+
+    Args:
+        probe: preprocessed pixels (n, 3, H, W) on which the two are compared; noise where there are none.
+    """
+    from sparcal.export.graph import LotGraph
+    from sparcal.export.onnx import write_onnx, write_openvino
+
+    if format not in get_args(Format):
+        raise DataError(f"A model can be exported as onnx, openvino or state, got {format!r}: choose one of these.")
+    graph = LotGraph(model)
+    state = _lot_state(graph, model)
+    with _staged(Path(folder), format) as staging:
+        path = staging / MODEL_FILES[format]
+        if format == "onnx":
+            write_onnx(graph, state, path)
+        else:
+            write_openvino(graph, state, path)
+        difference = compare(path, model, _noise(graph) if probe is None else probe)
+        content = _metadata(graph, model, state, format) | {
+            "files": {file.name: runner.file_sha256(file) for file in sorted(staging.iterdir())},
+            "difference_from_torch": difference,
+            "compared_on": "noise" if probe is None else f"{len(probe)} images",
+        }
+        write_record(staging / runner.METADATA, runner.KIND, content)
+    return Path(folder) / path.name
+
+
+def export_state(model: LotModel, path: str | Path) -> Path:
+    """Write a lot's state alone, for graphs of the same station that were exported before."""
+    from sparcal.export.graph import LotGraph
+
+    return write_state(_lot_state(LotGraph(model), model), path)
+
+
+def compare(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
+    """How far a graph file is from the library, per output and relative to its largest value; refused if too far.
+
+    One image and all of them are run, because a graph may have been traced for one batch size only.
+    """
+    import numpy as np
+
+    scores, maps = model.score(probe)
+    expected = {"score": scores.image.numpy(), "map": maps.numpy(), "cells": scores.cell.numpy()}
+    run = runner.open_graph(path)
+    difference = dict.fromkeys(expected, 0.0)
+    for count in sorted({1, len(probe)}):
+        try:
+            outputs = run(probe[:count].numpy())
+        except Exception as error:  # each runtime has its own error types
+            reason = str(error).strip().split("\n")[0]
+            raise ArtifactError(
+                f"The exported graph must run on {count} images, got {reason}: this encoder cannot be exported."
+            ) from error
+        for name, values in expected.items():
+            gap = float(np.abs(outputs[name] - values[:count]).max() / np.abs(values).max().clip(1e-12))
+            difference[name] = max(difference[name], gap)
+    worst = max(difference, key=lambda name: difference[name])
+    if not difference[worst] <= TOLERANCE:
+        raise ArtifactError(
+            f"The exported {worst} must agree with the library to {TOLERANCE:g} of its largest value, "
+            f"got {difference[worst]:.2g}: this station cannot be exported as {path.suffix[1:]}."
+        )
+    return difference
+
+
+def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format) -> dict[str, Any]:
+    h, w, _ = graph.grid
+    height, width = graph.size
+    return {
+        "model": MODEL_FILES[format],
+        "labels": list(LABELS),
+        "lot": asdict(model.facts),
+        "threshold": state.threshold,
+        "encoder": model.encoder.id,
+        "detector": type(model.detector).__name__,
+        "correction": type(model.correction).__name__,
+        "preprocess": asdict(model.encoder.preprocess),
+        "input_size": [height, width],
+        "map_rule": asdict(graph.map_rule),
+        "inputs": {"pixels": ["n", 3, height, width]},
+        "outputs": {
+            "score": ["n"],
+            "anomalous": ["n"],
+            "map": ["n", len(graph.rows), len(graph.columns)],
+            "cells": ["n", h, w],
+        },
+        "state": {name: list(shape) for name, shape in graph.shapes.items()},
+        "state_digest": state.digest,
+        "signature": graph.signature,
+        "versions": _versions(),
+    }
+
+
+def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
+    from sparcal.export.graph import lot_state
+
+    return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
+
+
+def _input_size(preprocess: Preprocess, kinds: Sequence[Kind]) -> tuple[int, int] | None:
+    """The one input size of images of these kinds; None where they give several."""
+    from PIL import Image
+
+    sizes = {preprocess.array(Image.new("RGB", (w, h)))[1].input for h, w, _ in kinds}
+    return preprocess.output_size or (sizes.pop() if len(sizes) == 1 else None)
+
+
+def _images(lot: Lot) -> Tensor | None:
+    """A few images of the lot, if they are still where they were when it was calibrated."""
+    from sparcal.imaging.find import load_batches
+
+    paths = [Path(path) for path, _ in lot.record.images or lot.station.record.images]
+    found = [path for path in paths if path.is_file()][:3]
+    batches = list(load_batches(found, lot.station.encoder.preprocess))
+    return batches[0].pixels if batches and batches[0].paths else None
+
+
+def _noise(graph: LotGraph) -> Tensor:
+    import torch
+
+    return torch.randn(3, 3, *graph.size, generator=torch.Generator().manual_seed(0))
+
+
+@contextmanager
+def _staged(folder: Path, format: Format) -> Iterator[Path]:
+    """A temporary folder whose files move into `folder` when the block ends well, the metadata last."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"An export needs a folder, got the file {folder}: choose another place.")
+    other = next(
+        (name for name in MODEL_FILES.values() if name != MODEL_FILES[format] and (folder / name).exists()), None
+    )
+    if other is not None:
+        raise DataError(
+            f"Each exported model needs a folder of its own, got {folder} with {other} in it: choose another place."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    try:
+        yield staging
+        for path in sorted(staging.iterdir(), key=lambda path: path.name == runner.METADATA):
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+            path.chmod(0o644)
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()  # goes only if nothing came of it
+
+
+def _versions() -> dict[str, str]:
+    from sparcal.files.versions import versions
+
+    found = versions()
+    for package in ("onnx", "onnxscript", "onnxruntime", "openvino"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(runner.main())

@@ -1,0 +1,95 @@
+"""Cell scores to pixel maps, at the input's resolution or in native coordinates, and reductions to image scores.
+
+A map is `Y @ cells @ X.T`; `sparcal.imaging.map_matrices` makes the matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparcal.errors import DataError, ShapeError
+from sparcal.imaging.map_matrices import MapRule, draw_native, input_axes, value_below
+from sparcal.imaging.preprocess import Geometry
+
+__all__ = ["MapRule", "input_map", "native_map", "outside_value", "overlay", "top_mean"]
+
+
+def input_map(cell: Tensor, rule: MapRule) -> Tensor:
+    """Maps at the encoder's input size, upsampled and then smoothed: (n, h, w) to (n, H, W).
+
+    float64 stays float64, anything else becomes float32.
+    """
+    if cell.ndim != 3 or 0 in cell.shape[1:]:
+        raise ShapeError(f"input_map needs cell scores (n, h, w), got {tuple(cell.shape)}.")
+    dtype = torch.float64 if cell.dtype == torch.float64 else torch.float32
+    y, x = input_axes(cell.shape[1], cell.shape[2], rule)
+    rows, columns = (torch.as_tensor(axis, dtype=dtype, device=cell.device) for axis in (y, x))
+    return rows @ cell.to(dtype) @ columns.T
+
+
+def native_map(cell_hw: Tensor, rule: MapRule, geometry: Geometry, *, outside: float) -> NDArray[np.float32]:
+    """The map of one image in native pixels, (H, W).
+
+    Args:
+        cell_hw: the cell scores of one image, (h, w).
+        outside: score of the pixels that the encoder never saw; see `outside_value`.
+    """
+    return draw_native(_array(cell_hw), rule, geometry, outside=outside)
+
+
+def outside_value(cells: Tensor) -> float:
+    """One constant strictly below every pixel of the maps of all `cells`.
+
+    Use one value for all images that are ranked together: a value per image would mix unseen pixels of one image
+    with seen pixels of another.
+    """
+    return value_below(_array(cells))
+
+
+def top_mean(values: Tensor, fraction: float) -> Tensor:
+    """Mean of the largest int(fraction * p) of each row of (n, p), or its maximum where that count is 0."""
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise ShapeError(f"top_mean needs values (n, p) with p of at least 1, got {tuple(values.shape)}.")
+    if not 0 <= fraction <= 1:
+        raise DataError(f"top_mean needs a fraction between 0 and 1, got {fraction}.")
+    count = max(int(fraction * values.shape[1]), 1)
+    return values.topk(count, dim=1, sorted=False).values.mean(dim=1)
+
+
+def overlay(
+    image: NDArray[np.uint8], heat: NDArray[Any], *, low: float, high: float, opacity: float = 0.5
+) -> NDArray[np.uint8]:
+    """A map in turbo colours over its image, RGB.
+
+    Args:
+        image: (H, W, 3) RGB.
+        heat: (H, W).
+        low: score of the coldest colour; give all images of a page the same `low` and `high`.
+        high: score of the hottest colour.
+        opacity: 0 shows the image alone, 1 the map alone.
+    """
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or heat.shape != image.shape[:2]:
+        raise ShapeError(
+            f"overlay needs a uint8 image (H, W, 3) and a map (H, W), got {image.dtype} {image.shape} and {heat.shape}."
+        )
+    if not (np.isfinite([low, high]).all() and high > low):
+        raise DataError(f"overlay needs finite low < high, got {low} and {high}: widen the colour scale.")
+    if not 0 <= opacity <= 1:
+        raise DataError(f"overlay needs an opacity between 0 and 1, got {opacity}.")
+    level = np.clip((np.asarray(heat, dtype=np.float32) - low) * (255.0 / (high - low)), 0, 255)
+    colours = cv2.cvtColor(cv2.applyColorMap(np.rint(level).astype(np.uint8), cv2.COLORMAP_TURBO), cv2.COLOR_BGR2RGB)
+    blended: NDArray[np.uint8] = cv2.addWeighted(image, 1.0 - opacity, colours, opacity, 0.0).astype(np.uint8)
+    return blended
+
+
+def _array(cells: Tensor) -> NDArray[Any]:
+    """The scores as numpy has them; half precision, which numpy sums badly, is widened."""
+    dtype = torch.promote_types(cells.dtype, torch.float32)
+    array: NDArray[Any] = cells.detach().to("cpu", dtype).numpy()
+    return array

@@ -1,0 +1,1 @@
+"""Rendered parts, for the demonstration and for tests."""

@@ -1,0 +1,79 @@
+"""Who did what: decisions taken here and the station's own history, in one list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sparcal.server.data.database import Database, Row, unpacked
+from sparcal.station.folder import StationFolder
+
+_SAID = {
+    "accept": "accepted lot {lot}",
+    "add": "asked for {images} that {by} had judged to be added to the station as good parts",
+    "keep": "kept the old reference instead of lot {lot}",
+    "discard": "discarded lot {lot}",
+    "roll back": "went back to lot {lot}",
+    "confirm": "confirmed {image} as {verdict}",
+    "forget": "forgot {images} that {by} had judged",
+    "overrule": "overruled {image}, which was {verdict}",
+    "watch": "switched the judging of the watched folder {on}",
+}
+
+
+_LOGGED = {
+    "fit": "fitted the station on {images} good parts",
+    "calibrate": "calibrated lot {lot}",
+    "activate": "made lot {lot} active",
+    "threshold": "set the threshold of lot {lot} by hand",
+}
+_NAMED = ("image", "images", "on", "verdict")
+_SAME_S = 5.0
+
+
+def trail(database: Database, station: StationFolder, *, limit: int) -> list[dict[str, Any]]:
+    """The newest entries first."""
+    with database.read() as connection:
+        rows = connection.execute("SELECT * FROM decisions ORDER BY id DESC LIMIT ?", (min(limit, 10_000),)).fetchall()
+    decided = [_entry(row) for row in rows]
+    logged = [_from_history(line) for line in station.history()]
+    # What was decided here is in the station's history too; it is told once, in the words of the decision.
+    alone = [line for line in logged if not any(_same(line, one) for one in decided)]
+    return sorted(decided + alone, key=lambda entry: _moment(entry["at"]), reverse=True)[:limit]
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    detail = unpacked(row["detail"])
+    if "images" in detail:
+        detail["images"] = f"{detail['images']} image{'' if detail['images'] == 1 else 's'}"
+    if "on" in detail:
+        detail["on"] = "on" if detail["on"] else "off"
+    by = f"lot {row['lot']}" if row["lot"] else "the station's own reference"
+    said = _SAID[row["kind"]].format(lot=row["lot"], by=by, **{k: detail.get(k, "") for k in _NAMED})
+    if row["kind"] == "roll back" and not row["lot"]:
+        said = "went back to the station's own reference"
+    if detail.get("threshold") is not None:
+        said += f" with the threshold set by hand to {detail['threshold']:.4g}"
+    return {"at": row["at"], "operator": row["operator"], "kind": row["kind"], "lot": row["lot"], "sentence": said}
+
+
+def _from_history(line: dict[str, Any]) -> dict[str, Any]:
+    lot, event = line.get("lot") or "", str(line.get("event", ""))
+    said = _LOGGED.get(event, event + (" {lot}" if lot else "")).format(lot=lot, images=line.get("images", ""))
+    if event == "activate" and not lot:
+        said = "went back to the station's own reference"
+    at, operator = str(line.get("time", "")), line.get("operator")
+    return {"at": at, "operator": operator, "kind": event, "lot": lot, "sentence": said}
+
+
+def _same(line: dict[str, Any], decision: dict[str, Any]) -> bool:
+    told = line["kind"] in {"activate", "threshold"} and decision["kind"] in {"accept", "roll back"}
+    match = told and (line["lot"], line["operator"]) == (decision["lot"], decision["operator"])
+    return match and abs((_moment(line["at"]) - _moment(decision["at"])).total_seconds()) < _SAME_S
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,160 @@
+"""A new lot over HTTP: images, marks, checks, calibration, the decision."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from sparcal.server.data import drafts, jobs, lots, retention, scores
+from sparcal.server.data.database import unpacked
+from sparcal.server.data.drafts import ConflictError
+from sparcal.server.web.api.jobs import job_answer
+from sparcal.server.web.api.models import (
+    Calibration,
+    DraftAnswer,
+    DraftImage,
+    FromConfirmed,
+    JobStarted,
+    Marks,
+    NewDraft,
+    Number,
+    Outcome,
+    ShaPath,
+    Uploaded,
+)
+from sparcal.server.web.context import Context, Here
+
+router = APIRouter(tags=["new lot"])
+FileName = Annotated[str, Query(max_length=500, description="The file's name, for people only.")]
+BINARY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+def draft_answer(here: Context, draft: int) -> DraftAnswer:
+    """A draft with all that a page shows of it."""
+    with here.database.read() as connection:
+        row = drafts.get(connection, draft)
+        marked = drafts.good(connection, draft)
+        checks = drafts.current_checks(row, marked)
+        images = [
+            DraftImage(
+                **{name: image[name] for name in ("sha", "name", "width", "height", "problem")},
+                state="removed" if image["state"] in retention.GONE else image["state"],
+                good=bool(image["good"]),
+                comparison=unpacked(image["comparison"]),
+            )
+            for image in drafts.images(connection, draft)
+        ]
+        job = connection.execute(
+            "SELECT * FROM jobs WHERE kind = 'calibrate' AND json_extract(subject, '$.draft') = ? "
+            "ORDER BY id DESC LIMIT 1",
+            (draft,),
+        ).fetchone()
+        checking = jobs.open_of(connection, "check", {"draft": draft, "images": marked}) is not None
+    return DraftAnswer(
+        **{name: row[name] for name in ("id", "name", "state", "created")},
+        images=images,
+        checks=checks,
+        checking=checking,
+        result=unpacked(row["result"]),
+        job=job_answer(job) if job else None,
+    )
+
+
+@router.post("/drafts", status_code=201)
+def create_draft(body: NewDraft, here: Here) -> DraftAnswer:
+    """Begin a new lot."""
+    lots.require_new(here.station, body.name)
+    with here.database.write() as connection:
+        draft = drafts.create(connection, body.name)
+    return draft_answer(here, draft)
+
+
+@router.post("/drafts/from-confirmed", status_code=201)
+def create_from_confirmed(body: FromConfirmed, here: Here) -> DraftAnswer:
+    """Begin a new lot with images of an earlier one that a person holds to be good; they still have to be marked."""
+    lots.require_new(here.station, body.name)
+    with here.database.write() as connection:
+        found = scores.confirmed_good(connection, body.lot, limit=here.settings.limits.draft_images)
+        if not found:
+            raise ConflictError("No image of that lot that is still here was confirmed as good: judge some first.")
+        draft = drafts.create(connection, body.name)
+        for sha in found:
+            drafts.add_image(connection, draft, sha, limit=here.settings.limits.draft_images)
+    return draft_answer(here, draft)
+
+
+@router.get("/drafts/{draft}")
+def show_draft(draft: Number, here: Here) -> DraftAnswer:
+    """A lot in the making."""
+    return draft_answer(here, draft)
+
+
+@router.post("/drafts/{draft}/images", status_code=201, openapi_extra=BINARY)
+async def upload_to_draft(draft: Number, request: Request, here: Here, name: FileName = "image") -> Uploaded:
+    """Send one image as the body; it is read by the worker and then shown."""
+
+    def may_add() -> None:
+        with here.database.read() as connection:
+            drafts.require(drafts.get(connection, draft), "open")
+
+    await run_in_threadpool(may_add)
+    stored = await here.store.receive(request.stream(), name=name)
+
+    def keep() -> None:
+        with retention.arrival(here.database, here.store, stored) as connection:
+            drafts.require_room(connection, draft, stored.sha, limit=here.settings.limits.draft_images)
+            retention.admit(connection, here.store, stored)
+            drafts.add_image(connection, draft, stored.sha, limit=here.settings.limits.draft_images)
+            jobs.enqueue(connection, "read", {})
+
+    await run_in_threadpool(keep)
+    return Uploaded(sha=stored.sha, name=stored.name)
+
+
+@router.post("/drafts/{draft}/collect", status_code=202)
+def collect_into_draft(draft: Number, here: Here) -> JobStarted:
+    """Take the images of the watched folder."""
+    if here.settings.watch is None:
+        raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+    with here.database.write() as connection:
+        drafts.require(drafts.get(connection, draft), "open")
+        return JobStarted(job=jobs.enqueue(connection, "collect", {"draft": draft}))
+
+
+@router.delete("/drafts/{draft}/images/{sha}")
+def remove_from_draft(draft: Number, sha: ShaPath, here: Here) -> DraftAnswer:
+    """Take an image out of a draft."""
+    with here.database.write() as connection:
+        drafts.remove_image(connection, draft, sha)
+    return draft_answer(here, draft)
+
+
+@router.put("/drafts/{draft}/good")
+def mark_good(draft: Number, body: Marks, here: Here) -> DraftAnswer:
+    """Say which images are verified good; the checks run on them at once."""
+    with here.database.write() as connection:
+        drafts.mark(connection, draft, body.images)
+    return draft_answer(here, draft)
+
+
+@router.post("/drafts/{draft}/calibrate", status_code=202)
+def calibrate(draft: Number, body: Calibration, here: Here) -> JobStarted:
+    """Calibrate the lot on its good images; the station goes on with the old reference until somebody accepts."""
+    with here.database.write() as connection:
+        return JobStarted(job=drafts.start(connection, draft, body.images, body.model_dump(exclude={"images"})))
+
+
+@router.post("/drafts/{draft}/decision")
+def decide(draft: Number, body: Outcome, here: Here) -> DraftAnswer:
+    """Accept the lot, keep the old reference, or discard the draft."""
+    with here.database.read() as connection:
+        drafts.get(connection, draft)
+    lots.decide(here.database, here.station, draft, body.decision, operator=body.operator, threshold=body.threshold)
+    return draft_answer(here, draft)

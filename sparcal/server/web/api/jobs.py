@@ -1,0 +1,61 @@
+"""The queue over HTTP: see it, cancel, try again."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from sparcal.server.data import jobs
+from sparcal.server.data.database import Row, unpacked
+from sparcal.server.data.drafts import ConflictError, NotFoundError
+from sparcal.server.web.api.models import JobAnswer, Jobs, Number
+from sparcal.server.web.context import Here
+
+router = APIRouter(tags=["jobs"])
+TITLES = {
+    "read": "Reading images",
+    "collect": "Taking images from the watched folder",
+    "check": "Checking the good images",
+    "calibrate": "Calibrating the lot",
+    "fit": "Adding good parts to the station",
+    "score": "Scoring images",
+}
+
+
+def job_answer(row: Row) -> JobAnswer:
+    """A job as the API gives it."""
+    kept = {
+        name: row[name] for name in ("id", "kind", "state", "done", "total", "message", "created", "started", "ended")
+    }
+    return JobAnswer(**kept, title=TITLES[row["kind"]], draft=unpacked(row["subject"]).get("draft"))
+
+
+@router.get("/jobs")
+def list_jobs(here: Here) -> Jobs:
+    """Everything that runs or waits, then the latest that are over."""
+    with here.database.read() as connection:
+        return Jobs(jobs=[job_answer(row) for row in jobs.recent(connection)])
+
+
+@router.post("/jobs/{job}/cancel")
+def cancel_job(job: Number, here: Here) -> Jobs:
+    """Take a job out of the queue, or stop it."""
+    with here.database.write() as connection:
+        _require(connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job,)).fetchone(), job)
+        if not jobs.cancel(connection, job):
+            raise ConflictError(f"Job {job} is over already, so it cannot be cancelled.")
+    return list_jobs(here)
+
+
+@router.post("/jobs/{job}/retry")
+def retry_job(job: Number, here: Here) -> Jobs:
+    """Queue a job again that failed, was cancelled or was interrupted."""
+    with here.database.write() as connection:
+        _require(connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job,)).fetchone(), job)
+        if not jobs.retry(connection, job):
+            raise ConflictError(f"Job {job} has not failed, so there is nothing to try again.")
+    return list_jobs(here)
+
+
+def _require(found: Row | None, job: int) -> None:
+    if found is None:
+        raise NotFoundError(f"There is no job {job}.")

@@ -1,0 +1,213 @@
+"""Judging over HTTP: send images, read scores worst first, confirm or overrule, take results away."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from sparcal.server.data import jobs, parts, retention, scores
+from sparcal.server.data.database import Row
+from sparcal.server.data.drafts import ConflictError
+from sparcal.server.web.api.drafts import BINARY, FileName
+from sparcal.server.web.api.models import (
+    LARGEST_ID,
+    Forget,
+    Forgotten,
+    JobStarted,
+    Number,
+    Parts,
+    PartsAnswer,
+    ScoreAnswer,
+    Scores,
+    StoreAnswer,
+    Uploaded,
+    Verdict,
+    Watch,
+    Watching,
+)
+from sparcal.server.web.context import Context, Here
+from sparcal.server.work import watching
+
+router = APIRouter(tags=["judge"])
+OfLot = Annotated[
+    str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
+]
+_CHUNK = 2**18
+
+
+def score_answer(row: Row) -> ScoreAnswer:
+    """A score as the API gives it."""
+    names = [name for name in ScoreAnswer.model_fields if name != "final"]
+    return ScoreAnswer(**{name: row[name] for name in names}, final=scores.final_verdict(row))
+
+
+@router.post("/inspection/images", status_code=201, openapi_extra=BINARY)
+async def upload_for_inspection(request: Request, here: Here, name: FileName = "image") -> Uploaded:
+    """Send one image as the body; it is scored with the lot that is active now."""
+    stored = await here.store.receive(request.stream(), name=name)
+
+    def keep() -> None:
+        lot = here.station.active() or ""
+        with retention.arrival(here.database, here.store, stored) as connection:
+            if retention.admit(connection, here.store, stored) or not scores.known(connection, stored.sha, lot):
+                scores.arrive(connection, stored.sha, lot)
+                jobs.enqueue(connection, "score", {"lot": lot})
+
+    await run_in_threadpool(keep)
+    return Uploaded(sha=stored.sha, name=stored.name)
+
+
+@router.post("/inspection/collect", status_code=202)
+def collect_for_inspection(here: Here) -> JobStarted:
+    """Score what is new in the watched folder with the lot that is active now."""
+    _watched_folder(here)
+    with here.database.write() as connection:
+        return JobStarted(job=jobs.enqueue(connection, "collect", {"lot": here.station.active() or ""}))
+
+
+@router.post("/inspection/watch")
+def switch_watching(body: Watch, here: Here) -> Watching:
+    """Have the watched folder judged as images arrive, or only when somebody asks."""
+    folder = _watched_folder(here)
+    with here.database.write() as connection:
+        watching.turn(connection, on=body.on, operator=body.operator)
+        return watching_answer(folder, connection)
+
+
+@router.get("/inspection/parts")
+def show_parts(here: Here, lot: OfLot = None) -> PartsAnswer:
+    """Images of a lot that were confirmed as good and could be added to the station."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        found = parts.offered(connection, here.station, name)
+    return PartsAnswer(lot=name, images=found, training=len(here.station.read_station()["images"]))
+
+
+@router.post("/inspection/parts", status_code=202)
+def add_parts(body: Parts, here: Here) -> JobStarted:
+    """Add good parts to the station: its own reference is fitted anew on all of them, lots stay as they are."""
+    with here.database.write() as connection:
+        return JobStarted(job=parts.ask(connection, here.station, body.lot, body.images, operator=body.operator))
+
+
+@router.get("/inspection/store")
+def show_store(here: Here, lot: OfLot = None) -> StoreAnswer:
+    """How full the station is, and how many images of a lot could be forgotten."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        held = retention.usage(connection)
+        plain = retention.may_go(connection, lot=name)
+        every = retention.may_go(connection, lot=name, overruled=True)
+    limits = here.settings.limits
+    return StoreAnswer(
+        lot=name,
+        images=held["images"],
+        bytes=held["bytes"],
+        most_images=limits.images,
+        most_bytes=limits.store_bytes,
+        forgettable=len(plain),
+        forgettable_overruled=len(every) - len(plain),
+    )
+
+
+@router.post("/inspection/forget")
+def forget(body: Forget, here: Here) -> Forgotten:
+    """Remove the images that a lot has judged; scores and decisions stay, as do images that are still needed."""
+    with here.database.write() as connection:
+        count = retention.forget(connection, body.lot, body.operator, overruled=body.overruled)
+    retention.remove_files(here.database, here.store)
+    return Forgotten(images=count)
+
+
+@router.get("/scores")
+def list_scores(
+    here: Here,
+    lot: OfLot = None,
+    show: scores.Filter = "all",
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+) -> Scores:
+    """Scored images, worst first."""
+    name = _lot(here, lot)
+    with here.database.read() as connection:
+        rows = scores.worst_first(connection, name, which=show, limit=limit, offset=offset)
+        return Scores(
+            lot=name,
+            counts=scores.counts(connection, name),
+            waiting=len(scores.waiting(connection, name)),
+            scores=[score_answer(row) for row in rows],
+        )
+
+
+@router.get("/scores.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
+def download_csv(here: Here, lot: OfLot = None) -> Response:
+    """Every score of a lot with its decision, as CSV."""
+    with here.database.read() as connection:
+        text = scores.as_csv(scores.worst_first(connection, _lot(here, lot), limit=-1))
+    return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment("scores.csv"))
+
+
+@router.get("/scores/overruled.zip", response_class=Response, responses={200: {"content": {"application/zip": {}}}})
+def download_overruled(here: Here, lot: OfLot = None) -> Response:
+    """The images whose verdict was overruled, with a CSV of their scores."""
+    with here.database.read() as connection:
+        rows = scores.worst_first(connection, _lot(here, lot), which="overruled", limit=-1)
+    packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it after sending
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("scores.csv", scores.as_csv(rows))
+        for row in rows:
+            with suppress(FileNotFoundError):  # forgotten; its line in the CSV stays
+                path = f"{scores.final_verdict(row)}/{row['sha'][:8]}-{row['name']}"
+                archive.write(here.store.image(row["sha"]), path)
+    return StreamingResponse(_pieces(packed), media_type="application/zip", headers=_attachment("overruled.zip"))
+
+
+@router.get("/scores/{score}")
+def show_score(score: Number, here: Here) -> ScoreAnswer:
+    """One scored image."""
+    with here.database.read() as connection:
+        return score_answer(scores.get(connection, score))
+
+
+@router.post("/scores/{score}/decision")
+def judge(score: Number, body: Verdict, here: Here) -> ScoreAnswer:
+    """Confirm or overrule a verdict; the latest word counts, every word is kept."""
+    with here.database.write() as connection:
+        scores.judge(connection, score, body.decision, body.operator)
+        return score_answer(scores.get(connection, score))
+
+
+def watching_answer(folder: Path, connection: sqlite3.Connection) -> Watching:
+    """The switch, and whether the folder is there."""
+    return Watching(**asdict(watching.switch(connection)), reachable=folder.is_dir())
+
+
+def _watched_folder(here: Context) -> Path:
+    if here.settings.watch is None:
+        raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
+    return here.settings.watch
+
+
+def _lot(here: Context, lot: str | None) -> str:
+    return (here.station.active() or "") if lot is None else lot
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    with stream:
+        stream.seek(0)
+        while piece := stream.read(_CHUNK):
+            yield piece

@@ -1,0 +1,96 @@
+"""Lots over HTTP: the state at a glance, list, detail, comparison, roll back, audit trail."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from sparcal.server.data import audit, lots, scores
+from sparcal.server.web.api.jobs import job_answer
+from sparcal.server.web.api.judge import watching_answer
+from sparcal.server.web.api.models import (
+    LARGEST_ID,
+    Activation,
+    Active,
+    Audit,
+    Comparison,
+    ComparisonRow,
+    LotDetail,
+    Lots,
+    LotSummary,
+    Session,
+    StateAnswer,
+)
+from sparcal.server.web.context import Here
+from sparcal.server.web.errors import names_of
+
+router = APIRouter(tags=["lots"])
+LotQuery = Annotated[str, Query(min_length=1, max_length=200, description="A lot's name.")]
+
+
+@router.get("/session", tags=["station"])
+def session(request: Request) -> Session:
+    """What a client without a token needs to make changes."""
+    return Session(csrf=request.state.csrf)
+
+
+@router.get("/state", tags=["station"])
+def state(here: Here) -> StateAnswer:
+    """The station at a glance."""
+    station = here.station.read_station()
+    active = lots.active_lot(here.station)
+    with here.database.read() as connection:
+        current = connection.execute("SELECT * FROM jobs WHERE state = 'running' LIMIT 1").fetchone()
+        queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
+        revision = connection.execute("SELECT number FROM revision").fetchone()["number"]
+        counts = scores.counts(connection, active["name"])
+        folder = here.settings.watch
+        watch = None if folder is None else watching_answer(folder, connection)
+    return StateAnswer(
+        station=names_of(here.settings.station),
+        active=Active(**active),
+        running=int(current is not None),
+        queued=queued,
+        current=job_answer(current) if current else None,
+        counts=counts,
+        watch=watch,
+        revision=revision,
+        **lots.station_facts(here.station, station),
+    )
+
+
+@router.get("/lots")
+def list_lots(here: Here) -> Lots:
+    """All lots, newest first."""
+    with here.database.read() as connection:
+        gone = lots.discarded(connection)
+    found = [LotSummary(**lots.summary(here.station, record, gone)) for record in here.station.read_lots()]
+    return Lots(active=here.station.active() or "", lots=found[::-1])
+
+
+@router.get("/lots/show")
+def show_lot(lot: LotQuery, here: Here) -> LotDetail:
+    """What one lot is made of, with the share of energy that it removes from each cell."""
+    with here.database.read() as connection:
+        gone = lots.discarded(connection)
+    return LotDetail(**lots.detail(here.station, lots.require_known(here.station, lot), gone))
+
+
+@router.get("/lots/compare")
+def compare_lots(first: LotQuery, second: LotQuery, here: Here) -> Comparison:
+    """Two lots side by side."""
+    return Comparison(rows=[ComparisonRow(**row) for row in lots.compare(here.station, first, second)])
+
+
+@router.post("/lots/activate")
+def activate_lot(body: Activation, here: Here) -> StateAnswer:
+    """Have another lot judge from now on, or the station's own reference."""
+    lots.activate(here.database, here.station, body.lot, operator=body.operator)
+    return state(here)
+
+
+@router.get("/audit")
+def audit_trail(here: Here, limit: Annotated[int, Query(ge=1, le=LARGEST_ID)] = 200) -> Audit:
+    """Who did what, newest first."""
+    return Audit(entries=audit.trail(here.database, here.station, limit=limit))

@@ -1,0 +1,41 @@
+"""What every route needs, made once per server and handed to each by FastAPI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from sparcal.server.data.database import Database
+from sparcal.server.data.store import Store
+from sparcal.server.settings import Settings
+from sparcal.server.web.security import Keys
+from sparcal.station.folder import StationFolder
+
+
+@dataclass(frozen=True)
+class Context:
+    """One running web station."""
+
+    settings: Settings
+    database: Database
+    store: Store
+    station: StationFolder
+    keys: Keys
+
+    @classmethod
+    def of(cls, settings: Settings) -> Context:
+        """Open the station's folder and the web station's own things in it."""
+        station = StationFolder(settings.station)
+        station.read_station()  # says at once if there is none
+        database = Database.at(settings.folder)
+        return cls(settings, database, Store(settings.folder, settings.limits), station, Keys.of(settings))
+
+
+def _context(request: Request) -> Context:
+    found: Context = request.app.state.context
+    return found
+
+
+Here = Annotated[Context, Depends(_context)]

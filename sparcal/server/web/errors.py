@@ -1,0 +1,101 @@
+"""Errors as answers: one sentence, the right status, never a traceback and never a path of this machine."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from sparcal.errors import BusyError, DataError, SparcalError
+from sparcal.server.data.drafts import ConflictError, NotFoundError
+from sparcal.server.data.store import TooLargeError
+
+_log = logging.getLogger("sparcal.server")
+_PATH = re.compile(r"(?<![\w.])/(?:[^\s/:;,()'\"<>]+/)*([^\s/:;,()'\"<>]*)")
+_HTTP = {
+    404: "There is nothing at this address.",
+    405: "This address does not take that method.",
+    413: "That is more than the station takes at once.",
+}
+
+
+def without_paths(sentence: str, known: Mapping[str, str] | None = None) -> str:
+    """The sentence with every absolute path cut to its last part.
+
+    Args:
+        known: paths that may hold spaces, or that are called otherwise among people, and what to write instead.
+    """
+    for path, name in sorted((known or {}).items(), key=lambda item: -len(item[0])):
+        sentence = sentence.replace(path, name)
+    return _PATH.sub(lambda found: found.group(1) or "/", sentence)
+
+
+def sentence_of(error: Exception, known: Mapping[str, str] | None = None) -> str:
+    """What a person may read about an error."""
+    if isinstance(error, SparcalError):
+        return without_paths(str(error), known)
+    if isinstance(error, OSError) and error.strerror:
+        return f"The system refused: {error.strerror}."
+    return "Something unexpected happened: the server's log says what."
+
+
+def install(app: FastAPI) -> None:
+    """Have the application answer every error in one way."""
+
+    @app.exception_handler(SparcalError)
+    async def refused(request: Request, error: SparcalError) -> Response:
+        root = request.app.state.context.settings.station
+        return answer(request, _status(error), sentence_of(error, {str(root): root.name}))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"][1:]) or "the request"
+        text = f"{where}: {problem['msg']}"
+        return answer(request, 422, text.encode("ascii", "replace").decode())
+
+    @app.exception_handler(HTTPException)
+    async def known(request: Request, error: HTTPException) -> Response:
+        return answer(request, error.status_code, _HTTP.get(error.status_code, str(error.detail)), error.headers)
+
+    @app.exception_handler(sqlite3.OperationalError)
+    async def database(request: Request, error: sqlite3.OperationalError) -> Response:
+        _log.error("database: %s", error)
+        return answer(request, 503, "The station's database cannot be written now: check the disk, and try again.")
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return answer(request, 500, sentence_of(error))
+
+
+def answer(request: Request, status: int, sentence: str, headers: object = None) -> Response:
+    """An error for programs as JSON, for browsers as a page."""
+    kept = dict(headers) if isinstance(headers, dict) else {}
+    if status == 413:
+        kept["Connection"] = "close"  # hang up, or the client goes on sending
+    wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+    if not wants_page:
+        return JSONResponse({"error": sentence}, status_code=status, headers=kept)
+    page: Response = request.app.state.templates.TemplateResponse(
+        request, "error.html", {"status": status, "sentence": sentence}, status_code=status, headers=kept
+    )
+    return page
+
+
+def _status(error: SparcalError) -> int:
+    for kind, status in ((NotFoundError, 404), (ConflictError, 409), (TooLargeError, 413), (BusyError, 409)):
+        if isinstance(error, kind):
+            return status
+    return 400 if isinstance(error, DataError) else 500
+
+
+def names_of(folder: Path) -> str:
+    """A folder as people see it: its last part."""
+    return folder.resolve().name

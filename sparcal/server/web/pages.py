@@ -1,0 +1,155 @@
+"""The pages: a frame with the state at its top, rendered here; the rest is filled in by the page's own script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from sparcal.server.data import drafts
+from sparcal.server.data.lots import active_lot
+from sparcal.server.web.context import Context, Here
+from sparcal.server.web.errors import names_of
+from sparcal.server.web.security import COOKIE, SESSION_S
+
+router = APIRouter(include_in_schema=False)
+_WRONG_TOKEN_PAUSE_S = 0.5
+
+
+@router.get("/")
+def front() -> Response:
+    """The page that is open all day."""
+    return RedirectResponse("/judge", status_code=307)
+
+
+@router.get("/judge")
+def judge(request: Request, here: Here) -> Response:
+    """Scored images, worst first."""
+    return _page(request, here, "judge")
+
+
+@router.get("/new")
+def new(request: Request, here: Here, draft: str | None = None) -> Response:
+    """A new lot; without a number, the one somebody was last working on."""
+    if draft is None:
+        with here.database.read() as connection:
+            row = drafts.latest_open(connection)
+        if row is not None:
+            return RedirectResponse(f"/new?draft={row['id']}", status_code=307)
+    return _page(request, here, "new")
+
+
+@router.get("/lots")
+def lots(request: Request, here: Here) -> Response:
+    """All lots and who decided what."""
+    return _page(request, here, "lots")
+
+
+@router.get("/api/docs")
+def docs(request: Request, here: Here) -> Response:
+    """The API for people."""
+    return _page(request, here, "docs", groups=list(_groups(request.app.openapi())))
+
+
+@router.get("/login")
+def login_page(request: Request, here: Here) -> Response:
+    """Where the token is asked for."""
+    if here.settings.token is None:
+        return RedirectResponse("/judge", status_code=303)
+    page: Response = request.app.state.templates.TemplateResponse(request, "login.html", {"wrong": False})
+    return page
+
+
+@router.post("/login")
+async def login(request: Request, here: Here, token: Annotated[str, Form(max_length=400)]) -> Response:
+    """The token in exchange for a session cookie; a wrong one takes a while to be told so."""
+    if not here.keys.knows(token):
+        await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
+        page: Response = request.app.state.templates.TemplateResponse(
+            request, "login.html", {"wrong": True}, status_code=401
+        )
+        return page
+    answer = RedirectResponse("/judge", status_code=303)
+    answer.set_cookie(
+        COOKIE,
+        here.keys.new_session(),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.get("/healthz")
+def health() -> dict[str, bool]:
+    """For whoever watches the process."""
+    return {"ok": True}
+
+
+def _page(request: Request, here: Context, name: str, **more: object) -> Response:
+    frame = {
+        "page": name,
+        "csrf": request.state.csrf,
+        "station": names_of(here.settings.station),
+        "active": active_lot(here.station),
+        "watch": here.settings.watch is not None,
+    }
+    page: Response = request.app.state.templates.TemplateResponse(request, f"{name}.html", {**frame, **more})
+    return page
+
+
+def _groups(description: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The routes of an OpenAPI description by tag, ready to be shown."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    schemas = description.get("components", {}).get("schemas", {})
+    for path, methods in description["paths"].items():
+        for method, route in methods.items():
+            bodies: list[dict[str, Any]] = list(route.get("requestBody", {}).get("content", {}).values())
+            good: list[dict[str, Any]] = [answer for code, answer in route["responses"].items() if code[0] == "2"]
+            answer = good[0].get("content", {}).get("application/json", {}).get("schema") if good else None
+            shown = {
+                "method": method.upper(),
+                "path": path,
+                "summary": route.get("description", ""),
+                "parameters": [_parameter(one) for one in route.get("parameters", [])],
+                "body": _example(bodies[0].get("schema") if bodies else None, schemas),
+                "answer": _example(answer, schemas),
+            }
+            groups.setdefault(route.get("tags", ["station"])[0], []).append(shown)
+    yield from groups.items()
+
+
+def _parameter(one: dict[str, Any]) -> dict[str, str]:
+    schema = one.get("schema", {})
+    kind = schema.get("type") or " or ".join(str(part.get("type")) for part in schema.get("anyOf", []))
+    return {
+        "name": one["name"],
+        "where": one["in"],
+        "type": kind or "text",
+        "meaning": one.get("description") or schema.get("description", ""),
+    }
+
+
+def _example(schema: dict[str, Any] | None, schemas: dict[str, Any]) -> str:
+    return "" if not schema else json.dumps(_shape(schema, schemas), indent=2, ensure_ascii=False)
+
+
+def _shape(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+    """A schema as the value it describes, with types in the place of values."""
+    if "$ref" in schema:
+        return _shape(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if "anyOf" in schema:
+        parts = [_shape(part, schemas) for part in schema["anyOf"]]
+        return parts[0] if not isinstance(parts[0], str) else " | ".join(str(part) for part in parts)
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    if schema.get("type") == "array":
+        return [_shape(schema.get("items", {}), schemas)]
+    if "properties" in schema:
+        return {name: _shape(part, schemas) for name, part in schema["properties"].items()}
+    return schema.get("const") or schema.get("format") or schema.get("type", "anything")

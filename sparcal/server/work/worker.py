@@ -1,0 +1,156 @@
+"""The worker process: `python -m sparcal.server.work.worker STATION`. Takes one job at a time until its server is gone.
+
+Only one worker per station works at once, held by a lock that the system releases however a process dies; whoever
+gets it first deals with what a dead one left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparcal.errors import BusyError, SparcalError
+from sparcal.files.locks import exclusive
+from sparcal.server.data import jobs, retention
+from sparcal.server.data.database import Database
+from sparcal.server.data.jobs import Job
+from sparcal.server.data.store import Store
+from sparcal.server.settings import FOLDER, Limits
+from sparcal.server.web.errors import sentence_of
+from sparcal.server.work import watching
+
+_log = logging.getLogger("sparcal.server.work.worker")
+_IDLE_S = 0.15
+_REPORT_S = 0.3
+_PATIENCE_S = 4.0
+
+
+class CancelledError(Exception):
+    """Somebody asked to stop this job."""
+
+
+class StepAsideError(Exception):
+    """More urgent work waits; this job goes back into the queue as far as it has come."""
+
+
+@dataclass
+class Reporter:
+    """Tells the queue how far a job is, now and then, and hears whether it is to stop."""
+
+    database: Database
+    job: Job
+    _last: float = field(default=0.0, init=False)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Note progress; raises CancelledError once somebody asked."""
+        moment = time.monotonic()
+        if moment - self._last < _REPORT_S and done < total:
+            return
+        self._last = moment
+        if jobs.report(self.database, self.job.id, done=done, total=total):
+            raise CancelledError
+
+    def step_aside(self) -> None:
+        """Give way if something more urgent waits."""
+        if jobs.urgent_waits(self.database, self.job.kind):
+            raise StepAsideError
+
+
+@dataclass
+class Watchdog:
+    """Ends the process if a job that was cancelled does not stop by itself; lots are written whole or not at all."""
+
+    database: Database
+    current: int | None = None
+
+    def run(self) -> None:
+        """Look once a second, for ever."""
+        asked: dict[int, float] = {}
+        while True:
+            time.sleep(1.0)
+            job = self.current
+            if job is None:
+                continue
+            with self.database.read() as connection:
+                row = connection.execute("SELECT cancel FROM jobs WHERE id = ?", (job,)).fetchone()
+            if row is not None and row["cancel"]:
+                since = asked.setdefault(job, time.monotonic())
+                if time.monotonic() - since > _PATIENCE_S and self.current == job:
+                    os._exit(4)
+
+
+def work(database: Database, run: Callable[[Job, Reporter], str], *, watchdog: Watchdog) -> bool:
+    """Do the next job; False if there was none."""
+    root = database.path.parents[1]
+    job = jobs.claim(database)
+    if job is None:
+        return False
+    watchdog.current = job.id
+    try:
+        message = run(job, Reporter(database, job))
+    except CancelledError:
+        jobs.finish(database, job.id, "cancelled", message="Stopped by the operator.")
+    except StepAsideError:
+        jobs.step_back(database, job.id)
+    except SparcalError as error:
+        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
+    except Exception as error:
+        _log.exception("job %d (%s)", job.id, job.kind)
+        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
+    else:
+        jobs.finish(database, job.id, "done", message=message)
+    finally:
+        watchdog.current = None
+    return True
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Work for a station until standard input closes."""
+    parser = argparse.ArgumentParser(prog="sparcal.server.work.worker", description="Do a web station's jobs.")
+    parser.add_argument("station", type=Path)
+    parser.add_argument("--watch", type=Path)
+    given = parser.parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+    os.nice(5)  # whoever looks at a page goes first
+    threading.Thread(target=_leave_with_server, daemon=True).start()
+    folder: Path = given.station / FOLDER
+    database = Database.at(folder)
+    watchdog = Watchdog(database)
+    threading.Thread(target=watchdog.run, daemon=True).start()
+    while True:
+        try:
+            with exclusive(folder / "worker.lock", wait_s=5.0):
+                _serve(database, Store(folder, Limits()), given.station, given.watch, watchdog)
+        except BusyError:  # another server's worker is at it
+            continue
+
+
+def _serve(database: Database, store: Store, station: Path, watch: Path | None, watchdog: Watchdog) -> None:
+    from sparcal.server.work.handlers import Tasks
+
+    jobs.recover(database)
+    retention.sweep(database, store)
+    tasks = Tasks(database, store, station, watch)
+    if watch is not None:
+        threading.Thread(target=watching.keep_looking, args=(database, watch), daemon=True).start()
+    while True:
+        if not work(database, tasks.run, watchdog=watchdog):
+            time.sleep(_IDLE_S)
+
+
+def _leave_with_server() -> None:
+    """The server holds the other end of our standard input: when it closes, the server has gone."""
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The things with a memory: stations, lots, and what judging leaves behind."""

@@ -1,0 +1,179 @@
+"""From a folder of good parts to a station: encode what is new, fit the reference, score the parts out of fold."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from sparcal.artifacts import save
+from sparcal.calibration.held_out import Folds, make_folds, own_scores, plain_folds
+from sparcal.encoders.weights import file_digest
+from sparcal.errors import DataError
+from sparcal.files.json_record import now, write_record
+from sparcal.files.versions import versions
+from sparcal.free_memory import require_memory
+from sparcal.imaging.encode import Grids, Known, Seen, encode_each, stranger
+from sparcal.imaging.find import Failure, ImageSource
+from sparcal.imaging.maps import outside_value
+from sparcal.station.features import SHARD, FeatureStore
+from sparcal.station.folder import StationFolder
+from sparcal.station.lot_record import REFERENCE_FILE
+from sparcal.station.record import StationRecord
+from sparcal.types import Detector, Encoder, Features
+
+Progress = Callable[[int, int], None]
+FEWEST = 2
+FOLDS_FILE = "folds.safetensors"
+WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Training images that are in the store, and those that were not taken."""
+
+    images: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def take_in(
+    store: FeatureStore,
+    encoder: Encoder,
+    sources: Sequence[ImageSource],
+    *,
+    before: Sequence[tuple[str, str]] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Intake:
+    """Encode what the store does not hold; what it holds from work that was cut short is not encoded again.
+
+    Args:
+        before: name and hash of images that the station has already.
+    """
+    store.refresh()
+    taken = {digest: name for name, digest in before}
+    images, left_out = list(before), []
+    grids: Grids | None = store.grids
+    waiting: list[Seen] = []
+    for number, item in enumerate(encode_each(encoder, sources, known=store, workers=workers), start=1):
+        name = str(item.path)
+        reason = item.reason if isinstance(item, Failure) else None
+        if isinstance(item, Seen):
+            grids = grids or item.features.grids
+            reason = stranger(item, grids, ())
+        if isinstance(item, Seen | Known) and item.sha256 in taken:
+            reason = f"{name} has the same content as {taken[item.sha256]}: one of them is enough."
+        if reason is not None:
+            left_out.append((name, reason))
+        elif not isinstance(item, Failure):
+            taken[item.sha256] = name
+            images.append((name, item.sha256))
+        if isinstance(item, Seen) and reason is None:
+            waiting.append(item)
+        if len(waiting) == SHARD:
+            store.add(waiting)
+            waiting = []
+        if progress is not None:
+            progress(number, len(sources))
+    if waiting:
+        store.add(waiting)
+    return Intake(tuple(images), tuple(left_out))
+
+
+def fit_reference(
+    folder: StationFolder,
+    store: FeatureStore,
+    detector: Detector,
+    intake: Intake,
+    about: dict[str, Any],
+    *,
+    workers: int = 1,
+) -> None:
+    """Fit the station's own reference on all images, score them out of fold, and write station.json.
+
+    Args:
+        detector: its settings are used, its state is not.
+        about: who, which host and which encoder; see StationRecord.
+    """
+    started = time.monotonic()
+    if len(intake.images) < FEWEST:
+        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
+        raise DataError(
+            f"A station needs at least {FEWEST} usable images of good parts, got {len(intake.images)} and "
+            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
+        )
+    keys = [digest for _, digest in intake.images]
+    features = load_features(store, keys)
+    geometries = [store.note(key).geometry for key in keys]
+    fitted = copy.copy(detector).fit(features)
+    folds = make_folds(detector, features, workers=workers)
+    own = own_scores(fitted, features, geometries, folds, workers=workers)
+    kinds = {(*store.note(key).geometry.native, store.note(key).grey) for key in keys}
+    with folder.workplace() as temporary:
+        files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
+        if folds.rows:
+            files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
+        record = StationRecord(
+            **about,
+            created=now(),
+            grids=features.grids,
+            images=intake.images,
+            left_out=intake.left_out,
+            kinds=tuple(sorted(kinds)),
+            reference=files[REFERENCE_FILE][:24],
+            files=files,
+            own=tuple(own.image.tolist()),
+            own_peak=tuple(own.peak.tolist()),
+            outside=outside_value(own.cell),
+            seconds=round(time.monotonic() - started, 3),
+            versions=versions(),
+        )
+        target = folder.references / record.reference
+        with folder.locked():
+            if not target.exists():
+                folder.move_in(temporary, target)
+            write_record(folder.record, "station", record.to_json())
+            details = {"images": len(keys), "operator": record.operator, "reference": record.reference}
+            folder.log("fit", details)
+
+
+def load_folds(path: Path, n: int) -> Folds:
+    """The folds that were written with a station of n images, or those of a detector that needs no rows."""
+    parts = plain_folds(n)
+    if not path.exists():
+        return Folds(parts, ())
+    stored = load_file(path)
+    return Folds(parts, tuple(stored[f"rows{number}"] for number in range(len(parts))))
+
+
+def _save_rows(folds: Folds, path: Path) -> Path:
+    save_file({f"rows{number}": rows.contiguous() for number, rows in enumerate(folds.rows)}, path)
+    return path
+
+
+def load_features(store: FeatureStore, keys: Sequence[str]) -> Features:
+    """All training features as float32, or a DataError where there is not enough memory to work with them."""
+    floats = sum(h * w * d for h, w, d in store.grids or ())
+    require_memory(
+        4 * WORKING_COPIES * floats * len(keys),
+        f"A station of {len(keys)} images",
+        "fit on fewer images, or on a machine with more memory",
+    )
+    return store.load(keys)
+
+
+def encoder_text(encoder: str | Encoder | None) -> str | None:
+    """How an encoder is named in the record."""
+    return encoder if encoder is None or isinstance(encoder, str) else ""
+
+
+def weights_text(weights: str | Path | None) -> str | None:
+    """Where the weights were, so that the station finds them again."""
+    if weights is None or str(weights).startswith("random:"):
+        return None if weights is None else str(weights)
+    return str(Path(weights).resolve())

@@ -1,0 +1,166 @@
+"""What judging leaves in a folder: a line for each image, its float map, its overlay, then a table and a page.
+
+    scores.jsonl     one line per image, written after the image's files: a line means that they are whole
+    scores.csv       the same as a table, worst first
+    maps/            native-size float32 maps, NumPy or TIFF
+    overlays/        each map over its image, outlined where it exceeds the pixel threshold
+    index.html       the worst parts, self-contained
+
+Lines are appended as images are judged. A run that is cut short keeps what it has, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from sparcal.artifacts import atomic_path
+from sparcal.errors import DataError
+from sparcal.imaging.find import open_image
+from sparcal.imaging.maps import overlay
+from sparcal.station.judged_page import Row, write_page
+from sparcal.station.lot import Judgement, Lot
+
+Maps = Literal["npy", "tiff", "none"]
+
+JOURNAL = "scores.jsonl"
+COLUMNS = ("path", "score", "threshold", "verdict", "map", "overlay", "sha256", "reason")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which files beside the tables are written for each image."""
+
+    maps: Maps = "npy"
+    overlays: bool = True
+
+    def __post_init__(self) -> None:
+        if self.maps not in get_args(Maps):
+            raise DataError(f"Maps can be kept as {', '.join(get_args(Maps))}, got {self.maps!r}: choose one of them.")
+
+
+class Results:
+    """The results of one lot in a folder; opening it again goes on where it stopped."""
+
+    def __init__(self, folder: Path, lot: Lot, wanted: Wanted) -> None:
+        self.folder, self.lot, self.wanted = folder, lot, wanted
+        folder.mkdir(parents=True, exist_ok=True)
+        self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}
+        for row in self.rows.values():
+            if (row["lot"], row["threshold"]) != (lot.name, lot.threshold.value):
+                raise DataError(
+                    f"The folder {folder} holds results of {row['lot'] or 'no lot'} with threshold "
+                    f"{row['threshold']:.6g}, got {lot.name or 'no lot'} with {lot.threshold.value:.6g}: give another "
+                    "folder, or remove this one."
+                )
+
+    def known(self) -> set[str]:
+        """Hashes of what has been judged, also of what could not be."""
+        return {row["sha256"] for row in self.rows.values() if row["sha256"] is not None}
+
+    def require_room(self, paths: Sequence[Path]) -> None:
+        """A DataError if the maps of these images will not fit on the disk."""
+        if self.wanted.maps == "none" or not paths:
+            return
+        try:
+            width, height = open_image(paths[0]).size
+        except DataError:  # it will be reported when its turn comes
+            return
+        needed, free = 4 * width * height * len(paths), shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise DataError(
+                f"The maps of {len(paths)} images need about {needed / 1e9:.1f} GB in {self.folder}, got "
+                f"{free / 1e9:.1f} GB free: keep no maps (--maps none), or give a folder on a larger disk."
+            )
+
+    def add(self, judgement: Judgement) -> Row:
+        """Write one image's files, then its line."""
+        row: Row = {**judgement.row(), "map": None, "overlay": None, "lot": self.lot.name}
+        heat = judgement.heat()
+        if heat is not None:
+            stem = f"{judgement.path.stem[:80]}-{(judgement.sha256 or '')[:12]}"
+            if self.wanted.maps != "none":
+                row["map"] = str(self._write_map(heat, stem))
+            if self.wanted.overlays:
+                row["overlay"] = str(self._write_overlay(judgement, heat, stem))
+        with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        self.rows[row["path"]] = row
+        return row
+
+    def finish(self) -> Path:
+        """Write the table and the page; returns the page's path."""
+        rows = worst_first(list(self.rows.values()))
+        with (
+            atomic_path(self.folder / "scores.csv") as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as stream,
+        ):
+            writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+        return write_page(self.folder / "index.html", self.lot, rows)
+
+    def _write_map(self, heat: NDArray[np.float32], stem: str) -> Path:
+        target = self.folder / "maps" / f"{stem}.{self.wanted.maps}"
+        with atomic_path(target) as temporary, temporary.open("wb") as stream:
+            if self.wanted.maps == "tiff":
+                Image.fromarray(heat).save(stream, format="TIFF")
+            else:
+                np.save(stream, heat, allow_pickle=False)
+        return target
+
+    def _write_overlay(self, judgement: Judgement, heat: NDArray[np.float32], stem: str) -> Path:
+        target = self.folder / "overlays" / f"{stem}.jpg"
+        drawn = outlined(np.asarray(open_image(judgement.path), np.uint8), heat, judgement.pixel_threshold)
+        with atomic_path(target) as temporary:
+            Image.fromarray(drawn).save(temporary, format="JPEG", quality=88)
+        return target
+
+
+def outlined(image: NDArray[np.uint8], heat: NDArray[np.float32], limit: float) -> NDArray[np.uint8]:
+    """The map over the image, with a white line around what exceeds `limit`.
+
+    Half the limit is the cold end of the colours and twice the limit the hot end, on every image alike.
+    """
+    scale = max(abs(limit), 1e-12)
+    drawn = np.ascontiguousarray(overlay(image, heat, low=limit - 0.5 * scale, high=limit + scale, opacity=0.45))
+    above = (heat > limit).astype(np.uint8)
+    contours, _ = cv2.findContours(above, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    cv2.drawContours(drawn, contours, -1, (255, 255, 255), max(1, round(max(heat.shape) / 300)))
+    return drawn
+
+
+def worst_first(rows: Sequence[Row]) -> list[Row]:
+    """What could not be judged, then by falling score."""
+    return sorted(rows, key=lambda row: (row["verdict"] != "error", -(row["score"] or 0.0), row["path"]))
+
+
+def _read_journal(path: Path) -> list[dict[str, Any]]:
+    """Every whole line; a last line that a kill cut short is dropped from the file."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = []
+    whole = 0
+    content = path.read_bytes()
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+        whole += len(line)
+    if whole < len(content):
+        with path.open("r+b") as journal:
+            journal.truncate(whole)
+    return rows

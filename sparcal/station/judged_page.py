@@ -1,0 +1,116 @@
+"""One self-contained page with the worst parts first: no outside request, light and dark, small enough to send."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from sparcal.artifacts import atomic_path
+from sparcal.errors import DataError
+from sparcal.imaging.find import open_image
+from sparcal.station.lot import Lot
+
+Row = dict[str, Any]
+
+SHOWN = 100  # parts on the page; the tables have all
+THUMBNAIL = 256
+BARS = 40
+WIDTH, HEIGHT = 640, 120  # of the histogram
+
+
+def write_page(path: Path, lot: Lot, rows: Sequence[Row]) -> Path:
+    """Write the page of judged images.
+
+    Args:
+        rows: worst first; see `sparcal.station.judged_folder`.
+    """
+    template = Template(files("sparcal.station").joinpath("judged_page.html").read_text(encoding="utf-8"))
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("fail", "pass", "error")}
+    page = template.substitute(
+        title=escape(lot.title),
+        fail=counts["fail"],
+        passed=counts["pass"],
+        error=counts["error"],
+        threshold=f"{lot.threshold.value:.4g}",
+        sentence=escape(lot.threshold.sentence),
+        choice=escape(lot.record.choice.sentence),
+        histogram=_histogram([row["score"] for row in rows if row["score"] is not None], lot.threshold.value),
+        checks="".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
+        note=f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
+        cards="".join(_card(row) for row in rows[:SHOWN]),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def _card(row: Row) -> str:
+    name = escape(Path(row["path"]).name)
+    if row["verdict"] == "error":
+        return f"<article class='error'><h2><b>NOT JUDGED</b> {name}</h2><p>{escape(row['reason'] or '')}</p></article>"
+    pictures = "".join(f"<img alt='{what} of {name}' src='{uri}'>" for what, uri in _pictures(row))
+    share = min(100.0, 50.0 * row["score"] / max(row["threshold"], 1e-12))
+    return (
+        f"<article class='{row['verdict']}'><div class='pictures'>{pictures}</div>"
+        f"<h2><b>{row['verdict'].upper()}</b> {name}</h2>"
+        f"<svg class='bar' viewBox='0 0 100 4' preserveAspectRatio='none' role='img' "
+        f"aria-label='score {row['score']:.4g}, threshold {row['threshold']:.4g}'>"
+        f"<rect class='fill' width='{max(share, 0):.1f}' height='4'/><rect class='limit' x='49.6' width='.8' height='4'/>"
+        f"</svg><p>score {row['score']:.4g}, {row['score'] / max(row['threshold'], 1e-12):.0%} of the threshold</p></article>"
+    )
+
+
+def _pictures(row: Row) -> Iterator[tuple[str, str]]:
+    sources = [("photograph", row["path"]), *([("heat map", row["overlay"])] if row["overlay"] else [])]
+    for what, path in sources:
+        try:
+            yield what, _thumbnail(Path(path))
+        except DataError:  # the image has gone since it was judged; the numbers stand without it
+            continue
+
+
+def _thumbnail(path: Path) -> str:
+    image = open_image(path)
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    buffer = BytesIO()
+    image.save(buffer, format="JPEG", quality=78)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _check(verdict: str, name: str, sentence: str) -> str:
+    return f"<li class='{verdict}'><b>{verdict}</b> <span>{escape(name)}</span> {escape(sentence)}</li>"
+
+
+def _histogram(scores: Sequence[float], limit: float) -> str:
+    """How many parts have which score, as SVG, with the threshold marked."""
+    if not scores:
+        return ""
+    low, high = min(*scores, limit), max(*scores, limit)
+    high = high if high > low else low + 1
+    counts, edges = np.histogram(scores, BARS, (low, high))
+    step, most = WIDTH / BARS, max(int(counts.max()), 1)
+    bars = "".join(
+        f"<rect class='{'fail' if edges[i] >= limit else 'pass'}' x='{i * step + 1:.1f}' width='{step - 2:.1f}' "
+        f"y='{HEIGHT - HEIGHT * count / most:.1f}' height='{HEIGHT * count / most:.1f}'/>"
+        for i, count in enumerate(counts)
+        if count
+    )
+    at = WIDTH * (limit - low) / (high - low)
+    side = "end" if at > WIDTH / 2 else "start"
+    return (
+        f"<svg class='histogram' viewBox='0 -4 {WIDTH} {HEIGHT + 26}' role='img' aria-label='{len(scores)} scores'>{bars}"
+        f"<line x1='{at:.1f}' x2='{at:.1f}' y1='-4' y2='{HEIGHT}'/><line class='axis' x2='{WIDTH}' y1='{HEIGHT}' "
+        f"y2='{HEIGHT}'/><text x='{at + (-6 if side == 'end' else 6):.1f}' y='10' text-anchor='{side}'>threshold</text>"
+        f"<text y='{HEIGHT + 18}'>{low:.3g}</text>"
+        f"<text x='{WIDTH}' y='{HEIGHT + 18}' text-anchor='end'>{high:.3g}</text></svg>"
+    )

@@ -1,0 +1,206 @@
+"""A lot: what one calibration produced. It scores images; once written it never changes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparcal.artifacts import load
+from sparcal.calibration.held_out import Rebuilt
+from sparcal.calibration.selection import OWN
+from sparcal.calibration.thresholds import Threshold
+from sparcal.corrections import Identity
+from sparcal.encoders.weights import file_digest
+from sparcal.errors import ArtifactError
+from sparcal.imaging.encode import Seen, content_hash, encode_one, in_order, name_of, stranger
+from sparcal.imaging.find import Failure, Geometry, ImageSource, image_sources
+from sparcal.imaging.maps import MapRule, native_map
+from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
+from sparcal.types import Correction, Detector
+
+if TYPE_CHECKING:
+    from sparcal.station.station import Station
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What a lot says about one image.
+
+    Args:
+        verdict: "error" where the image could not be scored; `reason` says why.
+        cell: (h, w), None where it could not be scored.
+    """
+
+    path: Path
+    sha256: str | None
+    score: float | None
+    threshold: float
+    verdict: Literal["pass", "fail", "error"]
+    pixel_threshold: float
+    reason: str | None = None
+    cell: Tensor | None = field(default=None, repr=False)
+    geometry: Geometry | None = field(default=None, repr=False)
+    rule: MapRule | None = field(default=None, repr=False)
+    outside: float = 0.0
+
+    def heat(self) -> NDArray[np.float32] | None:
+        """The score of every native pixel, (H, W); None where the image could not be scored."""
+        if self.cell is None or self.geometry is None or self.rule is None:
+            return None
+        return native_map(self.cell, self.rule, self.geometry, outside=self.outside)
+
+    def row(self) -> dict[str, Any]:
+        """One line of a result table."""
+        return {
+            "path": str(self.path),
+            "score": self.score,
+            "threshold": self.threshold,
+            "verdict": self.verdict,
+            "sha256": self.sha256,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Lot:
+    """One calibrated lot of a station, or, with no name, the station's own reference.
+
+    Args:
+        folder: where its files are.
+        thresholds: (image, pixel), as calibrated or as set by hand since.
+    """
+
+    station: Station
+    record: LotRecord
+    folder: Path
+    thresholds: tuple[Threshold, Threshold]
+
+    @property
+    def name(self) -> str | None:
+        return self.record.name
+
+    @property
+    def threshold(self) -> Threshold:
+        """For image scores."""
+        return self.thresholds[0]
+
+    @property
+    def pixel_threshold(self) -> Threshold:
+        """For maps."""
+        return self.thresholds[1]
+
+    @property
+    def title(self) -> str:
+        """One line that says by what images are judged."""
+        if self.name is None:
+            return "The station's own reference, not calibrated to any lot"
+        how = "the station's own reference" if self.record.correction == OWN else self.record.correction
+        return f"Lot {self.name}, {how}"
+
+    @cached_property
+    def rebuilt(self) -> Rebuilt:
+        """Correction and detector, as they were written."""
+        own = CORRECTION_FILE not in self.record.files
+        correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE))
+        detector: Detector = load(self._file(REFERENCE_FILE))
+        return Rebuilt(correction, detector)
+
+    def maps(self) -> dict[str, Tensor]:
+        """What the checks keep per cell: the share of energy removed, (h, w), and the left-out scores, (k, h, w)."""
+        from safetensors.torch import load_file
+
+        return load_file(self._file(MAPS_FILE)) if MAPS_FILE in self.record.files else {}
+
+    def score(
+        self,
+        images: ImageSource | Sequence[ImageSource],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Judgement]:
+        """Judge images: files, folders, patterns, or images in memory."""
+        sources = image_sources(images)
+        judged = []
+        for judgement in self.stream(sources):
+            judged.append(judgement)
+            if progress is not None:
+                progress(len(judged), len(sources))
+        return judged
+
+    def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
+        """Judge images one by one, in order, in memory that does not grow with their number."""
+        encoder, rebuilt = self.station.encoder, self.rebuilt
+
+        def work(job: tuple[int, ImageSource]) -> Judgement:
+            position, source = job
+            item = encode_one(encoder, source, name_of(source, position))
+            return self._failed(item, source) if isinstance(item, Failure) else self._judge(item, rebuilt)
+
+        return in_order(work, enumerate(sources), workers=self.station.workers)
+
+    def _judge(self, seen: Seen, rebuilt: Rebuilt) -> Judgement:
+        reason = stranger(seen, self.station.grids, self.record.kinds)
+        if reason is not None:
+            return self._failed(Failure(seen.path, reason), None, seen.sha256)
+        scores = rebuilt.score(seen.features)
+        score = float(scores.image[0])
+        return Judgement(
+            path=seen.path,
+            sha256=seen.sha256,
+            score=score,
+            threshold=self.threshold.value,
+            verdict="fail" if score > self.threshold.value else "pass",
+            pixel_threshold=self.pixel_threshold.value,
+            cell=scores.cell[0],
+            geometry=seen.geometry,
+            rule=rebuilt.detector.map_rule,
+            outside=self.record.outside,
+        )
+
+    def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:
+        limits = self.threshold.value, self.pixel_threshold.value
+        if source is not None:
+            with contextlib.suppress(OSError):  # a file that cannot be read has no content to know it by
+                digest = content_hash(source)
+        return Judgement(failure.path, digest, None, limits[0], "error", limits[1], reason=failure.reason)
+
+    def _file(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file() or file_digest(path) != self.record.files.get(name):
+            raise ArtifactError(
+                f"{path} was expected to be as it was written, got a missing or changed file: restore it from a copy, "
+                "or calibrate again under another name."
+            )
+        return path
+
+
+def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:
+    """What differs between two lots, one row per fact: `what`, `first`, `second`."""
+    a, b = first.record, second.record
+
+    def lift(record: LotRecord) -> float | None:
+        trials = [one.lift for one in record.choice.trials if one.correction == record.correction]
+        return trials[-1] if trials else None
+
+    facts: list[tuple[str, Any, Any]] = [
+        ("created", a.created, b.created),
+        ("operator", a.operator, b.operator),
+        ("calibration images", len(a.images), len(b.images)),
+        ("images in both", *(len({h for _, h in a.images} & {h for _, h in b.images}),) * 2),
+        ("correction", a.correction, b.correction),
+        ("threshold", first.threshold.value, second.threshold.value),
+        ("threshold from", first.threshold.basis, second.threshold.basis),
+        ("pixel threshold", first.pixel_threshold.value, second.pixel_threshold.value),
+        ("lift of the lot's good parts", lift(a), lift(b)),
+        ("checks", a.verdict, b.verdict),
+    ]
+    numbers = [{check.name: check.number for check in record.checks} for record in (a, b)]
+    facts += [(f"check: {name}", numbers[0].get(name), numbers[1].get(name)) for name in numbers[0] | numbers[1]]
+    return [{"what": what, "first": x, "second": y} for what, x, y in facts]

@@ -1,0 +1,57 @@
+"""What is written about a station."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparcal.imaging.camera_format import Kind
+from sparcal.imaging.encode import Grids
+
+
+@dataclass(frozen=True)
+class StationRecord:
+    """Everything that is known about a station, as it stands in its station.json.
+
+    Args:
+        encoder: as it was named, None for the host's own; "" for an encoder object, which must be given again.
+        encoder_id: what it turned out to be, everything said.
+        images: name and SHA-256 of each training image, in order.
+        left_out: path and reason of images that were given and not used.
+        kinds: (H, W, grey) of the training images.
+        reference: folder of the fitted detector; `files` holds the SHA-256 of each file in it.
+        own, own_peak: out-of-fold scores of the station's own parts by its own reference.
+        outside: what a map says where the encoder never looked.
+    """
+
+    created: str
+    operator: str | None
+    host: str
+    encoder: str | None
+    weights: str | None
+    encoder_id: str
+    grids: Grids
+    images: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+    kinds: tuple[Kind, ...]
+    reference: str
+    files: dict[str, str]
+    own: tuple[float, ...]
+    own_peak: tuple[float, ...]
+    outside: float
+    seconds: float
+    versions: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `from_json` gives the same record back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> StationRecord:
+        """The record that `to_json` wrote."""
+        changed: dict[str, Any] = {
+            **{name: tuple((a, b) for a, b in data[name]) for name in ("images", "left_out")},
+            **{name: tuple((a, b, c) for a, b, c in data[name]) for name in ("grids", "kinds")},
+            **{name: tuple(data[name]) for name in ("own", "own_peak")},
+        }
+        return cls(**{name: changed.get(name, data[name]) for name in cls.__dataclass_fields__})

@@ -1,0 +1,338 @@
+"""A station: a host fitted once on good parts, with their features kept, so that each lot's reference is rebuilt from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from sparcal.calibration.calibrate import AUTO, Grounds, calibrate, preview
+from sparcal.calibration.checks import Check
+from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
+from sparcal.corrections import CORRECTIONS
+from sparcal.errors import ArtifactError, DataError, WeightsError
+from sparcal.files.json_record import now, read_json, write_json
+from sparcal.hosts import load_host
+from sparcal.imaging.encode import Grids, Seen, encode_each, stranger
+from sparcal.imaging.find import Failure, ImageSource, image_sources
+from sparcal.station.features import FeatureStore
+from sparcal.station.fit import (
+    FOLDS_FILE,
+    encoder_text,
+    fit_reference,
+    load_features,
+    load_folds,
+    take_in,
+    weights_text,
+)
+from sparcal.station.folder import StationFolder
+from sparcal.station.lot import Lot, compare
+from sparcal.station.lot_name import clean_name
+from sparcal.station.lot_record import REFERENCE_FILE, LotRecord, lot_record, own_record, write_lot, write_state
+from sparcal.station.record import StationRecord
+from sparcal.types import Detector, Encoder
+
+Progress = Callable[[int, int], None]
+FALSE_REJECT = 0.01
+
+
+@dataclass(eq=False)
+class Station:
+    """A fitted host in a folder; make one with `Station.fit` or `Station.open`.
+
+    Args:
+        digest: of `record`; lots name it, so that one can tell what they were calibrated from.
+        workers: threads that read, encode and score; give torch one thread each when there are several.
+    """
+
+    folder: StationFolder
+    record: StationRecord
+    digest: str
+    workers: int = 1
+
+    @classmethod
+    def fit(  # noqa: PLR0913
+        cls,
+        images: ImageSource | Sequence[ImageSource],
+        host: str = "patchcore",
+        *,
+        path: str | Path,
+        encoder: str | Encoder | None = None,
+        weights: str | Path | None = None,
+        detector: Detector | None = None,
+        operator: str | None = None,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Encode good parts, fit the host on them, and write a station.
+
+        Work that was cut short is taken up again by the same call: images that were encoded are not encoded again.
+
+        Args:
+            images: files, folders, patterns, or images in memory.
+            path: a new or empty folder.
+            encoder: another encoder than the host's own, for instance "bundled"; an object must be given to `open` too.
+            weights: a local weight file for the encoder.
+            detector: another configuration than the host's own, unfitted.
+            progress: called with images done and images in all.
+        """
+        folder = StationFolder(Path(path))
+        folder.prepare()
+        sources = image_sources(images)
+        found, configured = _host(host, encoder, weights)
+        about = {
+            "host": host,
+            "encoder": encoder_text(encoder),
+            "weights": weights_text(weights),
+            "encoder_id": found.id,
+            "operator": operator,
+        }
+        with folder.fitting():
+            store = FeatureStore(folder.features, found.id)
+            intake = take_in(store, found, sources, workers=workers, progress=progress)
+            fit_reference(folder, store, detector or configured, intake, about, workers=workers)
+        return cls.open(path, encoder=found, workers=workers)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        encoder: Encoder | None = None,
+        weights: str | Path | None = None,
+        workers: int = 1,
+    ) -> Self:
+        """The station in a folder.
+
+        Args:
+            encoder: for stations that were fitted with an encoder object, or to share a loaded one.
+            weights: where the encoder's weights are now, if not where they were.
+        """
+        folder = StationFolder(Path(path))
+        written = folder.read_station()
+        folder.sweep()
+        station = cls(folder, StationRecord.from_json(written), written["digest"], workers)
+        if encoder is not None:
+            station._check_encoder(encoder)
+            station.__dict__["encoder"] = encoder
+        station.__dict__["_weights"] = weights
+        return station
+
+    @property
+    def path(self) -> Path:
+        return self.folder.root
+
+    @property
+    def grids(self) -> Grids:
+        """(h, w, d) of each level of the features."""
+        return self.record.grids
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder, loaded when it is first needed."""
+        if self.record.encoder == "":
+            raise WeightsError(
+                f"The station {self.path} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
+            )
+        weights = self.__dict__.get("_weights") or self.record.weights
+        found, _ = _host(self.record.host, self.record.encoder, weights)
+        self._check_encoder(found)
+        return found
+
+    @cached_property
+    def detector(self) -> Detector:
+        """The detector fitted on uncorrected features: the station's own reference."""
+        return self.own().rebuilt.detector
+
+    def add(
+        self,
+        images: ImageSource | Sequence[ImageSource],
+        *,
+        operator: str | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Add good parts and fit the station's own reference anew; nothing known is encoded again, lots stay as they are."""
+        sources = image_sources(images)
+        record = self.record
+        about = {name: getattr(record, name) for name in ("host", "encoder", "weights", "encoder_id")}
+        with self.folder.fitting():
+            if self.folder.read_station()["digest"] != self.digest:
+                raise ArtifactError(f"The station {self.path} has changed since it was opened: open it again.")
+            store = self._store()
+            intake = take_in(
+                store, self.encoder, sources, before=record.images, workers=self.workers, progress=progress
+            )
+            if len(intake.images) > len(record.images):
+                about["operator"] = operator
+                fit_reference(self.folder, store, self.detector, intake, about, workers=self.workers)
+        return type(self).open(self.path, encoder=self.encoder, workers=self.workers)
+
+    def calibrate(
+        self,
+        normals: ImageSource | Sequence[ImageSource],
+        name: str,
+        *,
+        correction: str = AUTO,
+        operator: str | None = None,
+        false_reject: float = FALSE_REJECT,
+        activate: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Lot:
+        """Calibrate to a lot from its good parts, check, and write the lot; it becomes active unless a check says stop.
+
+        Args:
+            normals: 2 to 8 images known to be good.
+            name: any printable text; must be new.
+            correction: one of CORRECTIONS, or "auto": what the normals, left out in turn, speak for.
+            false_reject: share of good parts that may be rejected.
+            activate: whether the lot becomes the active one; None means unless a check says stop.
+            progress: called with steps done and steps in all.
+        """
+        started = time.monotonic()
+        title = clean_name(name)
+        check_rate(false_reject)
+        if correction != AUTO and correction not in CORRECTIONS:
+            raise DataError(f"There is no correction {correction!r}; choose from {AUTO}, {', '.join(CORRECTIONS)}.")
+        if self.folder.lot(title).exists():
+            raise DataError(
+                f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
+            )
+        seen = self._encode_normals(image_sources(normals))
+        outcome = calibrate(
+            self._grounds(), seen, correction=correction, false_reject=false_reject, progress=progress or _silent
+        )
+        with self.folder.workplace() as temporary:
+            files = write_state(temporary, outcome, self.folder.references / self.record.reference / REFERENCE_FILE)
+            record = lot_record(title, outcome, seen, of=self.record, station=self.digest)
+            record = replace(
+                record, operator=operator, asked=correction, files=files, seconds=round(time.monotonic() - started, 3)
+            )
+            write_lot(self.folder, temporary, record, activate=activate)
+        return self.lot(title)
+
+    def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
+        """Look at calibration images without calibrating: duplicates, alignment, odd ones, shift, expected benefit."""
+        return preview(self._grounds(), self._encode_normals(image_sources(normals)))
+
+    def lots(self) -> list[Lot]:
+        """Every lot, oldest first."""
+        return [self._lot(record) for record in self.folder.read_lots()]
+
+    def lot(self, name: str | None = None) -> Lot:
+        """The lot of that name; without a name the active one, or the station's own reference where none is active."""
+        wanted = self.folder.active() if name is None else clean_name(name)
+        return self.own() if wanted is None else self._lot(self.folder.read_lot(wanted))
+
+    def own(self) -> Lot:
+        """The station's own reference, uncorrected, as a lot without a name."""
+        record = own_record(self.record, self.digest, FALSE_REJECT)
+        return Lot(self, record, self.folder.references / self.record.reference, self._thresholds(record))
+
+    def active(self) -> str | None:
+        """The name of the lot that scores when none is named; None for the station's own reference."""
+        return self.folder.active()
+
+    def activate(self, name: str | None, *, operator: str | None = None) -> Lot:
+        """Go to a lot, or roll back to an earlier one; None goes back to the station's own reference."""
+        self.folder.activate(name, operator)
+        return self.lot()
+
+    def set_threshold(
+        self,
+        name: str | None,
+        image: float | None = None,
+        *,
+        pixel: float | None = None,
+        operator: str | None = None,
+    ) -> Lot:
+        """Set thresholds of a lot by hand, recorded as such; None takes the calibrated one back."""
+        lot = self.own() if name is None else self.lot(name)
+        chosen = {kind: value for kind, value in (("image", image), ("pixel", pixel)) if value is not None}
+        for value in chosen.values():
+            by_hand(value)
+        with self.folder.locked():
+            write_json(self.folder.override(lot.name), {**chosen, "operator": operator, "time": now()})
+            self.folder.log("threshold", {"lot": lot.name, "operator": operator, **chosen})
+        return self.lot(lot.name) if lot.name is not None else self.own()
+
+    def compare(self, first: str | None, second: str | None) -> list[dict[str, Any]]:
+        """What differs between two lots, one row per fact; None stands for the station's own reference."""
+        a, b = (self.own() if name is None else self.lot(name) for name in (first, second))
+        return compare(a, b)
+
+    def history(self) -> list[dict[str, Any]]:
+        """Who did what when, oldest first."""
+        return self.folder.history()
+
+    def _lot(self, written: dict[str, Any]) -> Lot:
+        record = LotRecord.from_json(written)
+        assert record.name is not None
+        return Lot(self, record, self.folder.lot(record.name), self._thresholds(record))
+
+    def _thresholds(self, record: LotRecord) -> tuple[Threshold, Threshold]:
+        """As calibrated, unless somebody set others by hand since."""
+        path = self.folder.override(record.name)
+        chosen = read_json(path) if path.is_file() else {}
+        image, pixel = (by_hand(chosen[kind]) if kind in chosen else None for kind in ("image", "pixel"))
+        return image or record.image_threshold, pixel or record.pixel_threshold
+
+    def _grounds(self) -> Grounds:
+        store = self._store()
+        hashes = [digest for _, digest in self.record.images]
+        return Grounds(
+            detector=self.detector,
+            reference=load_features(store, hashes),
+            geometries=[store.note(key).geometry for key in hashes],
+            hashes=hashes,
+            own=(torch.tensor(self.record.own), torch.tensor(self.record.own_peak)),
+            folds=load_folds(self.folder.references / self.record.reference / FOLDS_FILE, len(hashes)),
+            workers=self.workers,
+        )
+
+    def _store(self) -> FeatureStore:
+        store = FeatureStore(self.folder.features, self.record.encoder_id)
+        store.refresh()
+        return store
+
+    def _encode_normals(self, sources: Sequence[ImageSource]) -> list[Seen]:
+        """Every normal must be usable: a lot rests on a few images."""
+        seen = []
+        for item in encode_each(self.encoder, sources, workers=self.workers):
+            if not isinstance(item, Seen):
+                raise DataError(item.reason if isinstance(item, Failure) else f"{item.path} could not be encoded.")
+            reason = stranger(item, self.grids, self.record.kinds)
+            if reason is not None:
+                raise DataError(reason)
+            seen.append(item)
+        if len(seen) < 2:
+            raise DataError(f"A lot needs at least 2 calibration images, got {len(seen)}: show it 2 to 8 good parts.")
+        return seen
+
+    def _check_encoder(self, encoder: Encoder) -> None:
+        if encoder.id != self.record.encoder_id:
+            raise WeightsError(
+                f"The station {self.path} was fitted with the encoder {self.record.encoder_id}, got {encoder.id}: "
+                "give it the same encoder and weights."
+            )
+
+
+def _host(host: str, encoder: str | Encoder | None, weights: str | Path | None) -> tuple[Encoder, Detector]:
+    """The encoder, loaded or as given, and the host's detector for it."""
+    from sparcal.detectors import DETECTORS, for_cell_pixels
+    from sparcal.hosts import find_host
+
+    chosen = find_host(host)
+    if chosen.family == "mutual":
+        raise DataError(f"The host {host} scores a lot against itself and has no reference to keep: use score_lot.")
+    if encoder is None or isinstance(encoder, str):
+        return load_host(host, encoder=encoder, weights=weights)
+    return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""

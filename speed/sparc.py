@@ -1,0 +1,140 @@
+"""SPARC's fit against a batched SVD, and its application against a copy of the same memory.
+
+Features are Gaussian: the cost does not depend on their values. k = 8, 1536 channels. Both sides of a row have two
+threads, which is what torch takes on two cores; a note gives the ratio with one thread each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparcal.sparc import CHUNK_BYTES, project_out, subspace
+from speed.measure import Goal, Row, Work, measure
+
+K, CHANNELS = 8, 1536
+TOLERANCE = 1e-5
+COMPARED = 16  # cells whose d x d projectors are compared
+
+
+def features(n: int, side: int, seed: int) -> Tensor:
+    return torch.randn(n, side, side, CHANNELS, generator=torch.Generator().manual_seed(seed)).add_(1)
+
+
+def some_cells(basis: Tensor) -> np.ndarray:
+    """(16, k - 1, d): the bases of some cells spread over the grid."""
+    cells = basis.reshape(-1, K - 1, CHANNELS)
+    return cells[:: len(cells) // COMPARED][:COMPARED].numpy()
+
+
+def fit_ours(side: int) -> Work:
+    x = features(K, side, 0)
+    subspace(x[:, :2], K - 1)  # the first call of a process sets up torch
+    return Work(lambda: subspace(x, K - 1)[1], some_cells)
+
+
+def fit_svd(side: int) -> Work:
+    x = features(K, side, 0)
+
+    def run() -> Tensor:
+        cells = x.flatten(1, 2).transpose(0, 1)  # (c, k, d)
+        v: Tensor = torch.linalg.svd(cells - cells.mean(dim=1, keepdim=True), full_matrices=False).Vh
+        return v[:, : K - 1]
+
+    return Work(run, some_cells)
+
+
+def apply_ours(side: int, n: int) -> Work:
+    mean, basis, _ = subspace(features(K, side, 0), K - 1)
+    f = features(n, side, 1)
+    project_out(f[:1], mean, basis)
+    return Work(lambda: project_out(f, mean, basis), some_images)
+
+
+def apply_clone(side: int, n: int) -> Work:
+    f = features(n, side, 1)
+    return Work(f.clone, some_images)
+
+
+def some_images(f: Tensor) -> np.ndarray:
+    return f[::16].numpy()
+
+
+def apply_temporaries(side: int, n: int) -> Work:
+    """The largest allocation of `project_out` beside its output, in bytes, as torch's profiler sees it."""
+    mean, basis, _ = subspace(features(K, side, 0), K - 1)
+    f = features(n, side, 1)
+
+    def run() -> int:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as seen:
+            project_out(f, mean, basis)
+        return max(event.self_cpu_memory_usage for event in seen.events())
+
+    return Work(run)
+
+
+def fit_row(side: int) -> Row:
+    (ours, v), (svd, w) = (measure(work, side, threads=2, repeats=3) for work in (fit_ours, fit_svd))
+    one = [measure(work, side, threads=1, repeats=1)[0].wall_s for work in (fit_ours, fit_svd)]
+    v, w = v.astype(float), w.astype(float)
+    difference = float(np.abs(v.swapaxes(1, 2) @ v - w.swapaxes(1, 2) @ w).max())
+    return Row(
+        path=f"SPARC fit, {side} x {side} x {CHANNELS}, k = {K}",
+        peer="torch.linalg.svd, batched",
+        ours=ours,
+        theirs=svd,
+        measured=svd.wall_s / ours.wall_s,
+        goal=Goal(10, "faster"),
+        agree=difference <= TOLERANCE,
+        agreement=f"projectors of {COMPARED} cells differ by {difference:.0e} at most",
+        threads=2,
+        note=f"With one thread each: {one[0] * 1e3:.0f} ms against {one[1] * 1e3:.0f} ms, {one[1] / one[0]:.1f}x.",
+        short="The fit reads its input once and writes the basis, which is as large; those passes, the conversion to "
+        "float64 and back, and one k x k eigenproblem per cell are what is left of the time.",
+    )
+
+
+def apply_rows(side: int, n: int) -> list[Row]:
+    (ours, out), (clone, f) = (measure(work, side, n, threads=2) for work in (apply_ours, apply_clone))
+    mean, basis, _ = subspace(features(K, side, 0), K - 1)
+    f64, mean64, v = torch.from_numpy(f).double(), mean.double(), basis.double()
+    amount = torch.einsum("hwsd,nhwd->nhws", v, f64 - mean64)
+    difference = float((f64 - torch.einsum("hwsd,nhws->nhwd", v, amount) - torch.from_numpy(out)).abs().max())
+    agree = difference <= TOLERANCE
+    agreement = f"Eq. 7 in float64: largest difference {difference:.0e}"
+    path = f"SPARC apply, {n} images of {side} x {side} x {CHANNELS}"
+    largest = float(measure(apply_temporaries, side, n, repeats=1)[1]) / 2**20
+    time = Row(
+        path=path,
+        peer="clone()",
+        ours=ours,
+        theirs=clone,
+        measured=ours.wall_s / clone.wall_s,
+        goal=Goal(2, "of its time", at_most=True),
+        agree=agree,
+        agreement=agreement,
+        threads=2,
+        short="The last pass, which adds to the features and writes the result, takes what the copy takes. Before it, two thin "
+        "products (k - 1 rows per cell) read the features once more and fill the vector units badly; chunks of 4 to 32 MB, "
+        "and adding within the second product, were tried.",
+    )
+    memory = replace(
+        time,
+        path=f"{path}: largest temporary",
+        peer="one chunk",
+        theirs=None,
+        measured=largest,
+        goal=Goal(CHUNK_BYTES / 2**20, "", " MB", at_most=True),
+        note="As torch's profiler sees every allocation.",
+    )
+    return [time, memory]
+
+
+def rows(*, quick: bool = False) -> list[Row]:
+    """The rows of the speed table."""
+    if quick:
+        return [fit_row(8), *apply_rows(8, 16)]
+    return [fit_row(32), fit_row(48), *apply_rows(32, 64)]

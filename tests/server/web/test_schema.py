@@ -1,0 +1,59 @@
+"""Whatever the OpenAPI description allows, and what it forbids: no answer is a server error, and none is undescribed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from sparcal.server.settings import Settings
+from sparcal.server.web.app import create_app
+from sparcal.station.station import Station
+from tests.support.served import build_station
+
+TOKEN = "correct horse battery"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+EXAMPLES = 30
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("schema") / "line-3"
+    parts = build_station(folder, train=4, good=3, bad=0)
+    Station.open(folder).calibrate([content for _, content in parts.good], "L1", operator="M. Weber")
+    app = create_app(Settings(folder, token=TOKEN, names=("testserver",)), worker=False)
+    return schemathesis.openapi.from_asgi("/openapi.json", app, headers=BEARER)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
+def test_no_request_makes_the_server_fail(described, mode):
+    tried = set()
+    for found in described.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def probe(case):
+            response = case.call(headers=BEARER)
+            tried.add(case.operation.label)
+            what = (case.operation.label, response.status_code, response.content[:300], case.as_curl_command())
+            assert response.status_code < 500, what
+            if response.status_code >= 400:
+                assert set(response.json()) == {"error"}, what
+            else:
+                case.operation.validate_response(response)
+
+        with suppress(Unsatisfiable):  # an operation without parameters cannot be called wrongly
+            probe()
+    assert len(tried) >= (25 if mode is GenerationMode.POSITIVE else 15), tried

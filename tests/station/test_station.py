@@ -1,0 +1,498 @@
+"""Stations: fitted once and reopened, grown, calibrated, rolled back; what is damaged or foreign is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sparcal import score_lot
+from sparcal.corrections import CORRECTIONS
+from sparcal.detectors import PaDiM, PatchCore
+from sparcal.errors import ArtifactError, BusyError, DataError, WeightsError
+from sparcal.files.json_record import read_json, record_digest, write_json
+from sparcal.hosts import load_host
+from sparcal.imaging.encode import encode_each
+from sparcal.station.station import Station
+from sparcal.types import Features
+from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A fitted station with one calibrated lot; copied by tests that change it."""
+    path = tmp_path_factory.mktemp("made") / "station"
+    station = Station.fit(pictures(demo().train), "patchcore", path=path, encoder=TinyEncoder())
+    station.calibrate(
+        pictures(demo("lights").lot_good[:8]), "L1", correction="sparc-recentred", operator="Ada", activate=True
+    )
+    return path
+
+
+@pytest.fixture
+def path(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "station")
+
+
+@pytest.fixture
+def station(path):
+    return Station.open(path, encoder=TinyEncoder())
+
+
+def values(judged):
+    return [one.score for one in judged]
+
+
+def left_overs(path):
+    return [p.name for p in path.rglob(".*") if p.name not in {".lock", ".fit.lock"}]
+
+
+def test_a_reopened_station_scores_the_same_bytes(made):
+    images = pictures(demo("lights").lot_bad)
+    first, second = (Station.open(made, encoder=TinyEncoder()) for _ in range(2))
+    assert values(first.lot("L1").score(images)) == values(second.lot("L1").score(images))
+    assert values(first.own().score(images)) == values(second.own().score(images))
+
+
+def test_company_and_threads_change_no_score(made):
+    images = pictures(demo("lights").lot_good[8:16])
+    one, many = Station.open(made, encoder=TinyEncoder()), Station.open(made, encoder=TinyEncoder(), workers=3)
+    together = values(many.lot("L1").score(images))
+    assert together == [one.lot("L1").score(image)[0].score for image in images]
+
+
+@pytest.mark.parametrize("correction", ["identity", "sparc", "sparc-recentred", "normals"])
+def test_a_lot_scores_as_the_method_does(station, correction):
+    normals, parts = demo("lights").lot_good[:8], demo("lights").lot_bad
+    lot = station.calibrate(pictures(normals), f"as {correction}", correction=correction)
+    expected = score_lot(
+        PatchCore(map_rule=station.detector.map_rule),
+        features(parts),
+        reference=station._store().load([digest for _, digest in station.record.images]),
+        calibration=features(normals),
+        correction=CORRECTIONS[correction](),
+    )
+    np.testing.assert_allclose(values(lot.score(pictures(parts))), expected.image.numpy(), rtol=1e-5)
+
+
+def features(parts):
+    seen = encode_each(TinyEncoder(), pictures(parts))
+    return Features.cat([one.features for one in seen])
+
+
+def test_before_a_lot_the_station_scores_with_its_own_reference_and_says_so(tmp_path):
+    station = Station.fit(pictures(demo().train), path=tmp_path / "s", encoder=TinyEncoder())
+    assert station.lots() == []
+    assert station.active() is None
+    lot = station.lot()
+    assert lot.name is None
+    assert lot.title == "The station's own reference, not calibrated to any lot"
+    judged = lot.score(pictures(demo().lot_good))
+    assert sum(one.verdict == "fail" for one in judged) <= 3
+
+
+def test_calibrating_writes_everything_that_an_audit_asks_for(station):
+    record = station.lot("L1").record
+    assert (record.name, record.operator, record.asked) == ("L1", "Ada", "sparc-recentred")
+    assert record.station == station.digest
+    assert len(record.images) == 8
+    assert len({digest for _, digest in record.images}) == 8
+    assert {"sparcal", "torch", "python"} <= set(record.versions)
+    assert set(record.files) >= {"reference.safetensors", "correction.safetensors", "maps.safetensors"}
+    assert [event["event"] for event in station.history()] == ["fit", "calibrate"]
+    assert station.active() == "L1"
+    assert station.lot().name == "L1"
+    written = read_json(station.folder.lot("L1") / "lot.json")
+    assert sum(written["histogram"]["image"]["own"]) == len(record.image.own) == 24
+    assert sum(written["histogram"]["pixel"]["lot"]) == len(record.pixel.lot) == 8
+    assert {check["name"] for check in written["checks"]} == {
+        "number", "duplicates", "alignment", "odd one out", "shift", "energy removed", "helps", "threshold",
+    }  # fmt: skip
+
+
+def test_a_lot_cannot_be_written_to(station):
+    for file in station.folder.lot("L1").iterdir():
+        assert file.stat().st_mode & 0o222 == 0
+
+
+def test_adding_images_encodes_only_what_is_new_and_leaves_lots_alone(station):
+    encoder = station.encoder
+    images = pictures(demo("lights").lot_good[8:12])
+    before, calls = values(station.lot("L1").score(images)), encoder.calls
+    own = station.own().record.image.own
+    grown = station.add(pictures([*demo().train[:5], *demo().lot_good[:6]]), operator="Bo")
+    assert encoder.calls == calls + 6
+    assert len(grown.record.images) == 30
+    assert len(grown.record.left_out) == 5
+    assert "has the same content as" in grown.record.left_out[0][1]
+    assert len(grown.own().record.image.own) == 30 != len(own)
+    assert values(grown.lot("L1").score(images)) == before
+    assert grown.lot("L1").record.station != grown.digest
+    assert len(list(grown.folder.references.iterdir())) == 1
+    assert grown.history()[-1]["operator"] == "Bo"
+
+
+def test_adding_nothing_new_changes_nothing(station):
+    digest = station.digest
+    assert station.add(pictures(demo().train[:3])).digest == digest
+
+
+def test_an_old_view_of_a_station_cannot_add(path):
+    first, second = (Station.open(path, encoder=TinyEncoder()) for _ in range(2))
+    first.add(pictures(demo().lot_good[:2]))
+    with pytest.raises(ArtifactError, match="has changed since it was opened: open it again"):
+        second.add(pictures(demo().lot_good[2:4]))
+
+
+def test_fitting_goes_on_where_it_was_cut_short(tmp_path):
+    class Breaks(TinyEncoder):
+        def __call__(self, pixels):
+            if self.calls == 18:
+                raise KeyboardInterrupt
+            return super().__call__(pixels)
+
+    images = pictures(demo().train)
+    with pytest.raises(KeyboardInterrupt):
+        Station.fit(images, path=tmp_path / "s", encoder=Breaks())
+    with pytest.raises(ArtifactError, match="There is no station at"):
+        Station.open(tmp_path / "s")
+    encoder = TinyEncoder()
+    resumed = Station.fit(images, path=tmp_path / "s", encoder=encoder)
+    assert encoder.calls == 24 - 16  # one shard of 16 was whole
+    fresh = Station.fit(images, path=tmp_path / "t", encoder=TinyEncoder())
+    assert resumed.record.own == fresh.record.own
+    assert left_overs(tmp_path / "s") == []
+
+
+def test_bad_training_images_are_left_out_and_named(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number, part in enumerate(demo().train[:6]):
+        Image.fromarray(part.image).save(folder / f"{number}.png")
+    (folder / "broken.png").write_bytes(b"not an image")
+    shutil.copy(folder / "0.png", folder / "again.png")
+    station = Station.fit(folder, path=tmp_path / "s", encoder=TinyEncoder())
+    assert len(station.record.images) == 6
+    reasons = dict(station.record.left_out)
+    assert "must be a readable PNG" in reasons[str(folder / "broken.png")]
+    assert "has the same content as" in reasons[str(folder / "again.png")]
+
+
+def test_a_station_of_another_detector_and_host(tmp_path):
+    station = Station.fit(pictures(demo().train), "padim", path=tmp_path / "s", encoder=TinyEncoder())
+    assert isinstance(Station.open(tmp_path / "s", encoder=TinyEncoder()).detector, PaDiM)
+    lot = station.calibrate(pictures(demo("moved").lot_good[:5]), "m")
+    assert len(lot.record.image.lot) == 5
+    thin = Station.fit(
+        pictures(demo().train), path=tmp_path / "t", encoder=TinyEncoder(), detector=PatchCore(coreset=0.5)
+    )
+    assert Station.open(thin.path, encoder=TinyEncoder()).detector.coreset == 0.5
+
+
+def test_rolling_back_and_forth(station):
+    station.calibrate(pictures(demo("moved").lot_good[:8]), "L2", activate=True)
+    assert station.lot().name == "L2"
+    assert station.activate("L1", operator="Cy").name == "L1"
+    assert station.lot().name == "L1"
+    assert station.activate(None).name is None
+    assert station.active() is None
+    assert [event["event"] for event in station.history()][-2:] == ["activate", "activate"]
+    with pytest.raises(DataError, match=r"has no lot 'L3'; it has L1, L2\."):
+        station.activate("L3")
+
+
+def test_two_lots_side_by_side(station):
+    station.calibrate(pictures(demo().lot_good[:6]), "L2", correction="sparc")
+    rows = {row["what"]: (row["first"], row["second"]) for row in station.compare("L1", "L2")}
+    assert rows["calibration images"] == (8, 6)
+    assert rows["images in both"] == (0, 0)
+    assert rows["correction"][1] == "sparc"
+    assert rows["check: number"] == (8, 6)
+    assert {row["what"]: row["second"] for row in station.compare("L1", None)}["threshold from"] == "own"
+
+
+def test_a_threshold_set_by_hand_is_recorded_and_can_be_taken_back(station):
+    calibrated = station.lot("L1").threshold
+    lot = station.set_threshold("L1", 0.0, operator="Di")
+    assert (lot.threshold.value, lot.threshold.basis) == (0.0, "by hand")
+    assert lot.pixel_threshold == lot.record.pixel_threshold
+    assert {one.verdict for one in lot.score(pictures(demo("lights").lot_good[8:10]))} == {"fail"}
+    assert station.history()[-1] | {"time": ""} == {
+        "time": "", "event": "threshold", "lot": "L1", "operator": "Di", "image": 0.0,
+    }  # fmt: skip
+    assert station.set_threshold("L1").threshold == calibrated
+    assert station.set_threshold(None, 7.0, pixel=8.0).pixel_threshold.value == 8.0
+    with pytest.raises(DataError, match="must be a finite number, got nan"):
+        station.set_threshold("L1", float("nan"))
+
+
+@pytest.mark.parametrize("name", ["L 42/b", "Größe №7", "🔩👩‍🔧", "..x", "con", "a" * 200, "50%", "a:b*c?"])
+def test_any_printable_name_will_do(station, name):
+    station.calibrate(pictures(demo().lot_good[:3]), name, correction="identity")
+    assert station.lot(name).name == name
+    assert name in [lot.name for lot in station.lots()]
+    assert station.folder.lot(name).parent == station.folder.lots
+    assert station.set_threshold(name, 1.0).threshold.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "needs a name of at least one character"),
+        ("  ", "needs a name of at least one character"),
+        (".", "other than . and .., got '.'"),
+        ("a\nb", "must be printable, got 'a\\nb' with U+000A"),
+        ("a\u202eb", "with U+202E"),
+        ("x" * 201, "may have 200 characters, got 201"),
+    ],
+)
+def test_names_that_are_none_are_refused(station, name, why):
+    with pytest.raises(DataError) as caught:
+        station.calibrate(pictures(demo().lot_good[:3]), name)
+    assert why in str(caught.value)
+
+
+def test_long_names_that_begin_alike_are_two_lots(station):
+    for end in "ab":
+        station.calibrate(pictures(demo().lot_good[:3]), "😀" * 60 + end, correction="identity")
+    assert len(station.lots()) == 3
+
+
+def test_a_lot_never_changes(station):
+    with pytest.raises(DataError, match="has a lot 'L1' already, and lots never change: take another name"):
+        station.calibrate(pictures(demo().lot_good[:3]), "L1")
+
+
+def test_of_two_calibrations_at_once_with_one_name_one_wins(path):
+    def calibrate(_):
+        try:
+            return Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "same").name
+        except DataError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(calibrate, range(4)))
+    assert said.count("same") == 1
+    assert all("already" in one for one in said if one != "same")
+    assert left_overs(path) == []
+
+
+def test_two_calibrations_at_once_with_two_names_both_stand(path):
+    def calibrate(name):
+        return Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), name).name
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(calibrate, ["a", "b"])) == ["a", "b"]
+    assert {lot.name for lot in Station.open(path).lots()} == {"L1", "a", "b"}
+
+
+def test_two_fits_at_once_are_refused(path):
+    station = Station.open(path, encoder=TinyEncoder())
+    with station.folder.fitting(), pytest.raises(BusyError, match="can be written by one process at a time"):
+        station.add(pictures(demo().lot_good[:3]))
+
+
+@pytest.mark.parametrize("file", ["reference.safetensors", "correction.safetensors"])
+def test_a_changed_lot_is_refused(path, file):
+    target = path / "lots" / "L1" / file
+    content = bytearray(target.read_bytes())
+    content[-1] ^= 1
+    target.chmod(0o644)
+    target.write_bytes(content)
+    with pytest.raises(ArtifactError, match="was expected to be as it was written, got a missing or changed file"):
+        Station.open(path, encoder=TinyEncoder()).lot("L1").score(pictures(demo().lot_good[:1]))
+
+
+def test_changed_features_are_refused(path):
+    shard = next((path / "features").iterdir())
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(ArtifactError, match="got a damaged one: restore it from a copy"):
+        Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "x")
+
+
+def test_missing_features_are_refused(path):
+    shutil.rmtree(path / "features")
+    with pytest.raises(ArtifactError, match="The features of 24 of 24 training images are not in"):
+        Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "x")
+
+
+def test_a_changed_record_is_refused(path):
+    record = read_json(path / "station.json")
+    record["host"] = "padim"
+    write_json(path / "station.json", record)
+    with pytest.raises(ArtifactError, match="does not match its own digest, so it was changed or damaged"):
+        Station.open(path)
+    (path / "station.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ArtifactError, match="was expected to be a JSON file, got one that cannot be read"):
+        Station.open(path)
+
+
+def test_a_station_of_another_version_is_refused(path):
+    record = read_json(path / "station.json")
+    record |= {"format": 99, "versions": {"sparcal": "7.0"}}
+    write_json(path / "station.json", {**record, "digest": record_digest(record)})
+    with pytest.raises(
+        ArtifactError, match=r"has format 99, this sparcal reads 1: use the sparcal that wrote it \(7.0\)"
+    ):
+        Station.open(path)
+
+
+def test_another_encoder_is_refused(path):
+    with pytest.raises(WeightsError, match=r"was fitted with the encoder tiny\?seed=0, got tiny\?seed=1"):
+        Station.open(path, encoder=TinyEncoder(id="tiny?seed=1"))
+    with pytest.raises(WeightsError, match=r"fitted with an encoder object, got none: pass it to Station.open"):
+        Station.open(path).lot("L1").score(pictures(demo().lot_good[:1]))
+
+
+def test_missing_weights_are_named(path):
+    record = read_json(path / "station.json")
+    record |= {"encoder": "timm:resnet10t.c3_in1k", "weights": str(path / "gone.safetensors")}
+    write_json(path / "station.json", {**record, "digest": record_digest(record)})
+    station = Station.open(path)
+    with pytest.raises(WeightsError, match=r"were expected in the file .*gone.safetensors, got none there"):
+        station.lot("L1").score(pictures(demo().lot_good[:1]))
+
+
+def test_places_that_cannot_hold_a_station_are_refused(path, tmp_path):
+    images, encoder = pictures(demo().train[:3]), TinyEncoder()
+    with pytest.raises(DataError, match="There is a station at .* already: choose another folder, or add images"):
+        Station.fit(images, path=path, encoder=encoder)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with pytest.raises(DataError, match=r"needs a new or empty folder, got .*full with letter.txt in it"):
+        Station.fit(images, path=tmp_path / "full", encoder=encoder)
+    with pytest.raises(DataError, match="needs a folder, got the file"):
+        Station.fit(images, path=tmp_path / "full" / "letter.txt", encoder=encoder)
+    with pytest.raises(ArtifactError, match="There is no station at .*full"):
+        Station.open(tmp_path / "full")
+
+
+def test_hosts_that_cannot_make_a_station_are_refused(tmp_path):
+    images = pictures(demo().train[:3])
+    with pytest.raises(DataError, match="There is no host 'patchcor'; choose from patchcore"):
+        Station.fit(images, "patchcor", path=tmp_path / "s")
+    with pytest.raises(DataError, match="The host musc scores a lot against itself and has no reference to keep"):
+        Station.fit(images, "musc", path=tmp_path / "s", encoder=TinyEncoder())
+
+
+def test_too_few_images_are_refused(tmp_path, station):
+    with pytest.raises(DataError, match="A station needs at least 2 usable images of good parts, got 1"):
+        Station.fit(pictures(demo().train[:1]), path=tmp_path / "s", encoder=TinyEncoder())
+    with pytest.raises(DataError, match="A lot needs at least 2 calibration images, got 1: show it 2 to 8 good parts"):
+        station.calibrate(pictures(demo().lot_good[:1]), "x")
+
+
+def test_unknown_corrections_and_rates_are_refused(station):
+    with pytest.raises(DataError, match="There is no correction 'sparx'; choose from auto, identity, sparc"):
+        station.calibrate(pictures(demo().lot_good[:3]), "x", correction="sparx")
+    with pytest.raises(DataError, match="The false-reject rate must be above 0 and below 1, got 5"):
+        station.calibrate(pictures(demo().lot_good[:3]), "x", false_reject=5)
+
+
+def test_images_of_another_size_or_colour_are_not_judged(station):
+    part = demo("lights").lot_good[9].image
+    grey = np.repeat(part.mean(axis=2, keepdims=True).astype(np.uint8), 3, axis=2)
+    judged = station.lot("L1").score([part, part[:48], grey, part])
+    assert [one.verdict for one in judged] == [judged[0].verdict, "error", "error", judged[0].verdict]
+    assert judged[1].reason == (
+        f"image-1 must have {SIZE} x {SIZE} colour pixels like the images of the calibration, got 48 x {SIZE} colour "
+        "pixels: check that it is from the same camera."
+    )
+    assert f"got {SIZE} x {SIZE} grey pixels" in judged[2].reason
+    assert judged[1].heat() is None
+    with pytest.raises(DataError, match=r"image-2 must have .* colour pixels"):
+        station.calibrate([part, demo("lights").lot_good[8].image, grey], "grey")
+
+
+def test_a_full_disk_leaves_no_lot_and_no_litter(station, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sparcal.station.lot_record.save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        station.calibrate(pictures(demo().lot_good[:3]), "x")
+    assert [lot.name for lot in station.lots()] == ["L1"]
+    assert left_overs(station.path) == []
+    monkeypatch.undo()
+    assert station.calibrate(pictures(demo().lot_good[:3]), "x").name == "x"
+
+
+def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_has_stays(path):
+    dead = path / ".tmp-dead"
+    dead.mkdir()
+    (dead / "half.safetensors").write_bytes(b"half")
+    (path / ".station.json.x.tmp").write_text("half")
+    (path / "features" / ".abc.draft").write_text("half")
+    (path / "references" / "unused").mkdir()
+    station = Station.open(path)
+    with station.folder.workplace() as living:
+        Station.open(path)
+        assert living.exists()
+    assert left_overs(path) == []
+    assert [p.name for p in (path / "references").iterdir()] == [station.record.reference]
+
+
+def test_a_line_of_history_that_was_cut_short_is_passed_over(station):
+    with (station.path / "history.jsonl").open("a") as stream:
+        stream.write('{"time": "2026')
+    station.activate(None)
+    assert [event["event"] for event in station.history()] == ["fit", "calibrate", "activate"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_station_scores_and_refuses_to_be_written(path):
+    for folder in [path, *path.rglob("*")]:
+        folder.chmod(0o555 if folder.is_dir() else 0o444)
+    try:
+        station = Station.open(path, encoder=TinyEncoder())
+        assert station.lot("L1").score(pictures(demo().lot_good[:1]))[0].score is not None
+        with pytest.raises(PermissionError):
+            station.activate(None)
+    finally:
+        for folder in [path, *path.rglob("*")]:
+            folder.chmod(0o755)
+
+
+def test_too_little_memory_is_said_before_it_runs_out(station, monkeypatch):
+    monkeypatch.setattr("sparcal.free_memory.available_bytes", lambda: 1000)
+    with pytest.raises(
+        DataError, match=r"A station of 24 images needs about 0.0 GB of memory, got 0.0 GB free: fit on"
+    ):
+        station.calibrate(pictures(demo().lot_good[:3]), "x")
+
+
+def test_features_beyond_half_precision_are_kept_whole(tmp_path):
+    class Loud(TinyEncoder):
+        def __call__(self, pixels):
+            return super().__call__(pixels).map(lambda x: x * 1e5)
+
+    station = Station.fit(pictures(demo().train[:4]), path=tmp_path / "s", encoder=Loud())
+    stored = station._store().load([digest for _, digest in station.record.images])
+    seen = [one.features for one in encode_each(Loud(), pictures(demo().train[:4]))]
+    assert torch.equal(stored.levels[0], Features.cat(seen).levels[0])
+
+
+def test_the_record_is_plain_json(station):
+    text = (station.path / "station.json").read_text(encoding="utf-8")
+    assert json.loads(text)["kind"] == "station"
+
+
+@pytest.mark.slow
+def test_half_precision_moves_scores_by_less_than_a_thousandth(tmp_path):
+    """On the bundled encoder, the claim of docs/station.md."""
+    encoder, detector = load_host("patchcore", encoder="bundled?size=128")
+    train, parts = pictures(demo().train), pictures([*demo("lights").lot_good, *demo("lights").lot_bad])
+    station = Station.fit(train, path=tmp_path / "s", encoder=encoder)
+    whole = Features.cat([one.features for one in encode_each(encoder, train)])
+    tested = Features.cat([one.features for one in encode_each(encoder, parts)])
+    expected = detector.fit(whole).score(tested)
+    got = values(station.own().score(parts))
+    np.testing.assert_allclose(got, expected.image.numpy(), rtol=1e-3)

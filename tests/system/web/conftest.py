@@ -1,0 +1,76 @@
+"""A real Chromium on a real web station; light and dark screenshots are kept in artifacts/web."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.support.served import build_station, serve
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    if os.environ.get("SPARCAL_NO_BROWSER"):
+        pytest.skip("SPARCAL_NO_BROWSER is set")
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    assert path, f"The web tests need one of {', '.join(BROWSERS)}: run make browser, or set SPARCAL_NO_BROWSER=1."
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def parts_and_station(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("web")
+    return build_station(folder / "line-3"), folder / "line-3"
+
+
+@pytest.fixture(scope="session")
+def parts(parts_and_station):
+    return parts_and_station[0]
+
+
+@pytest.fixture(scope="module")
+def served(parts_and_station, tmp_path_factory):
+    """A web station of its own for every test file, all from the same fitted one."""
+    path = tmp_path_factory.mktemp("copy") / "line-3"
+    shutil.copytree(parts_and_station[1], path)
+    with serve(path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def album():
+    folder = Path(__file__).parents[3] / "artifacts" / "web"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def page(chromium, served):
+    """A page that fails the test on any script error and on any request to another place."""
+    context = chromium.new_context(base_url=served.address, viewport={"width": 1440, "height": 1000})
+    opened = context.new_page()
+    troubles = []
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on("console", lambda message: troubles.append(message.text) if "Content Security" in message.text else None)
+    opened.on(
+        "request", lambda request: request.url.startswith((served.address, "blob:")) or troubles.append(request.url)
+    )
+    yield opened
+    context.close()
+    assert troubles == []

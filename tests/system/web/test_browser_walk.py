@@ -1,0 +1,245 @@
+"""The whole walk in a browser: a new lot is calibrated and accepted, images are judged, lots compared and rolled back.
+
+The tests of this file build on each other, in order, as one day at the station.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browsing import photograph, sign
+
+SLOW_MS = 40_000
+
+
+def as_files(parts):
+    return [{"name": name, "mimeType": "image/png", "buffer": content} for name, content in parts]
+
+
+def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, served, album):
+    page.goto("/new")
+    page.get_by_label("Lot name").fill("2026-46 B")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#mark")).to_be_visible()
+    page.locator("#drop input[type=file]").set_input_files(as_files([*parts.good[:8], parts.smeared, parts.bad[4]]))
+    thumbs = page.locator(".thumb")
+    expect(thumbs).to_have_count(10, timeout=SLOW_MS)
+    expect(page.locator(".thumb img")).to_have_count(10, timeout=SLOW_MS)
+    expect(page.locator("#calibrate")).to_be_disabled()
+    names = [name for name, _ in parts.good[:8]]
+    for name in names[:5]:
+        page.get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
+    expect(page.locator("#tally")).to_have_text("5")
+    expect(page.locator("#checks .chip.ok, #checks .chip.look").first).to_be_visible(timeout=SLOW_MS)
+    expected = page.locator('#checks [data-check="expected benefit"]')
+    expect(expected).to_be_visible(timeout=SLOW_MS)
+    draft = served.get(f"/drafts/{re.search(r'draft=([0-9]+)', page.url).group(1)}")
+    said = next(check for check in draft["checks"]["checks"] if check["name"] == "expected benefit")
+    assert (draft["state"], draft["result"]) == ("open", None), "nothing was calibrated yet"
+    expect(expected.locator("p")).to_have_text(said["sentence"])
+    expect(expected.locator(".chip")).to_have_text(said["verdict"])
+    photograph(page, album, "new-lot-checks")
+
+    page.get_by_role("button", name=re.compile("^" + re.escape(parts.smeared[0]))).click()
+    odd = page.locator(".thumb.odd")
+    expect(odd).to_have_count(1, timeout=SLOW_MS)
+    assert parts.smeared[0] in odd.get_attribute("aria-label"), "the spoilt part is the odd one out"
+    odd.click()
+    for name in names[5:]:
+        page.get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
+    expect(page.locator("#tally")).to_have_text("8")
+    expect(page.locator(".thumb.odd")).to_have_count(0, timeout=SLOW_MS)
+    page.locator("#calibrate").click()
+    sign(page, "M. Weber", "Calibrate")
+    expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#helps")).to_have_text("calibration helps")
+    expect(page.locator("#compare figure")).to_have_count(10, timeout=SLOW_MS)
+    expect(page.locator("#compare .cap", has_text="verified good")).to_have_count(8)
+    for picture in page.locator("#compare img").all():
+        picture.scroll_into_view_if_needed()
+        expect(picture).to_have_js_property("complete", True)
+        assert picture.evaluate("image => image.naturalWidth") > 0
+    computed = page.locator("#rate").inner_text()
+    page.locator("#threshold").evaluate("s => { s.value = s.min; s.dispatchEvent(new Event('input')); }")
+    expect(page.locator("#rate")).to_contain_text("100 %")
+    page.locator("#reset").click()
+    expect(page.locator("#rate")).to_have_text(computed)
+    photograph(page, album, "new-lot-result")
+    expect(page.locator(".state strong")).to_have_text("No lot is active")
+    page.keyboard.press("a")
+    sign(page, "M. Weber", "Accept")
+    expect(page.locator("#decided")).to_contain_text("Accepted")
+    expect(page.locator(".state strong")).to_have_text("Lot 2026-46 B is active")
+    expect(page.locator(".state span").first).to_contain_text("calibrated by M. Weber")
+
+
+def test_images_are_judged_worst_first(page, parts, served, album):
+    page.goto("/judge")
+    page.locator("#drop input[type=file]").set_input_files(as_files(parts.good[8:] + parts.bad))
+    rows = page.locator("#list button")
+    count = len(parts.good[8:] + parts.bad)
+    expect(rows).to_have_count(count, timeout=SLOW_MS)
+    scored = served.get("/scores")["scores"]
+    assert [row["score"] for row in scored] == sorted((row["score"] for row in scored), reverse=True)
+    assert [re.split(r"[:,]", row.get_attribute("aria-label"))[0] for row in rows.all()] == [
+        row["name"] for row in scored
+    ]
+    expect(page.locator("#verdict")).to_have_text("Fail")
+    expect(page.locator("#viewer .picture")).to_have_js_property("naturalWidth", scored[0]["width"])
+    page.wait_for_function("document.querySelector('#viewer .heat').naturalWidth > 0")
+    photograph(page, album, "judge")
+
+    page.locator("#opacity").evaluate("s => { s.value = 0.2; s.dispatchEvent(new Event('input')); }")
+    assert page.locator("#viewer .heat").evaluate("image => image.style.opacity") == "0.2"
+    page.keyboard.press("1")
+    assert page.locator("#viewer").get_attribute("data-scale") == "1.000"
+    before = page.locator("#viewer .sheet").evaluate("sheet => sheet.style.transform")
+    box = page.locator("#viewer").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 260, box["y"] + 130)
+    page.mouse.up()
+    assert page.locator("#viewer .sheet").evaluate("sheet => sheet.style.transform") != before
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("Number(document.querySelector('#viewer').dataset.scale) > 1.2")
+    page.keyboard.press("0")
+
+    page.keyboard.press("c")
+    sign(page, "A. Roth", "Start judging")
+    expect(page.locator("#counts")).to_contain_text("confirmed1")
+    page.keyboard.press("o")
+    expect(page.locator("#counts")).to_contain_text("overruled1")
+    kept = {row["name"]: row for row in served.get("/scores")["scores"]}
+    assert (kept[scored[0]["name"]]["decision"], kept[scored[0]["name"]]["operator"]) == ("confirm", "A. Roth")
+    turned = "pass" if scored[1]["verdict"] == "fail" else "fail"
+    assert (kept[scored[1]["name"]]["decision"], kept[scored[1]["name"]]["final"]) == ("overrule", turned)
+
+    rows.last.click()
+    page.keyboard.press("c")
+    expect(page.locator("#counts")).to_contain_text("confirmed2")
+    with page.expect_download() as download:
+        page.locator("#csv").click()
+    lines = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8"))))
+    assert len(lines) == count
+    assert lines[1]["final"] == turned
+    with page.expect_download() as download:
+        page.locator("#zip").click()
+    assert download.value.suggested_filename == "overruled.zip"
+
+
+def test_confirmed_good_parts_begin_the_next_lot(page, served):
+    page.goto("/judge")
+    page.locator("#next-lot").click()
+    page.locator("#name-lot").get_by_label("Lot name").fill("2026-47 A")
+    page.locator("#name-lot").get_by_role("button", name="Begin").click()
+    good = [row for row in served.get("/scores")["scores"] if row["decision"] and row["final"] == "pass"]
+    assert good
+    expect(page.locator(".thumb")).to_have_count(len(good))
+    expect(page.locator("#tally")).to_have_text("0")
+    page.locator("#drop-draft").click()
+    sign(page, "A. Roth", "Discard")
+    expect(page.locator("#begin")).to_be_visible()
+    assert served.get("/state")["active"]["name"] == "2026-46 B"
+
+
+def test_lots_are_compared_and_rolled_back(page, parts, served, album):
+    draft = served.calibrated("2026-47 B", parts.good[2:8], operator="B. Kern")
+    served.post(f"/drafts/{draft}/decision", {"decision": "accept", "operator": "B. Kern"})
+    page.goto("/lots")
+    expect(page.locator("#lots tr")).to_have_count(2)
+    expect(page.locator("#lots tr.active")).to_contain_text("2026-47 B")
+    expect(page.locator("#detail-name")).to_have_text("2026-47 B")
+    page.get_by_role("button", name="2026-46 B", exact=True).click()
+    expect(page.locator("#detail-name")).to_have_text("2026-46 B")
+    assert page.locator("#energy").evaluate("canvas => canvas.width") == 16, "one square per cell"
+    page.locator("#first").select_option("2026-46 B")
+    page.locator("#second").select_option("2026-47 B")
+    expect(page.locator("#comparison")).to_contain_text("M. Weber")
+    expect(page.locator("#comparison")).to_contain_text("B. Kern")
+    photograph(page, album, "lots")
+    page.get_by_role("button", name="Roll back to it").click()
+    sign(page, "B. Kern", "Roll back")
+    expect(page.locator(".state strong")).to_have_text("Lot 2026-46 B is active")
+    expect(page.locator("#trail li").first).to_contain_text("went back to lot 2026-46 B")
+    expect(page.locator("#trail")).to_contain_text("overruled")
+
+
+def test_everything_is_reached_from_the_keyboard(page, parts, served):
+    page.goto("/judge")
+    expect(page.locator("#list button").first).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    expect(page.locator("#help tbody")).to_contain_text("overrule the verdict")
+    page.keyboard.press("Escape")
+    first = page.locator("#name").inner_text()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#name").inner_text() != first
+    page.keyboard.press("n")
+    page.wait_for_url("**/new")
+    expect(page.locator("#lot-name")).to_be_focused()
+    page.keyboard.type("2026-48 C")
+    page.keyboard.press("Enter")
+    expect(page.locator("#mark")).to_be_visible()
+    draft = int(re.search(r"draft=(\d+)", page.url).group(1))
+    served.send(f"/drafts/{draft}/images", parts.good[:4])
+    expect(page.locator(".thumb img")).to_have_count(4, timeout=SLOW_MS)
+    page.locator("body").press("1")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    page.keyboard.press("3")
+    expect(page.locator("#tally")).to_have_text("3")
+    page.keyboard.press("c")
+    page.keyboard.type("M. Weber")
+    page.keyboard.press("Enter")
+    expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.locator("#decided")).to_contain_text("old reference was kept")
+    page.keyboard.press("l")
+    page.wait_for_url("**/lots")
+    expect(page.locator("#trail li").first).to_contain_text("kept the old reference instead of lot 2026-48 C")
+
+
+def test_judged_images_are_forgotten_and_their_scores_stay(page, served, album):
+    before = served.get("/scores")
+    page.goto("/judge")
+    rows = page.locator("#list button")
+    expect(rows).to_have_count(before["counts"]["scored"])
+    page.locator("#forget-button").click()
+    dialog = page.locator("#forget")
+    plain = before["counts"]["scored"] - before["counts"]["overruled"]
+    expect(page.locator("#forget-what")).to_contain_text(
+        f"{plain} images that lot 2026-46 B has judged will be removed"
+    )
+    photograph(page, album, "judge-forget")
+    dialog.get_by_role("button", name="Back").click()
+    assert not any(row["removed"] for row in served.get("/scores")["scores"])
+    page.locator("#forget-button").click()
+    dialog.get_by_label("1 image whose verdict was overruled").check()
+    expect(page.locator("#forget-what")).to_contain_text(f"{plain + 1} images that")
+    dialog.get_by_label("Your name").fill("B. Kern")
+    dialog.get_by_role("button", name="Forget").click()
+    expect(page.locator(".toast")).to_have_text(f"{plain + 1} images forgotten.")
+    expect(page.locator("#list .blank", has_text="removed")).to_have_count(plain + 1)
+    expect(page.locator("#removed")).to_be_visible()
+    expect(page.locator("#viewer")).to_be_hidden()
+    expect(page.locator("#confirm")).to_be_disabled()
+    after = served.get("/scores")
+    assert after["counts"] == before["counts"]
+    assert [row["score"] for row in after["scores"]] == [row["score"] for row in before["scores"]]
+    photograph(page, album, "judge-removed")
+    page.goto("/lots")
+    expect(page.locator("#trail li").first).to_contain_text(f"forgot {plain + 1} images that lot 2026-46 B had judged")
+
+
+@pytest.mark.parametrize("path", ["/api/docs", "/new", "/nowhere"])
+def test_other_pages_have_no_serious_finding(page, album, path):
+    page.goto(path)
+    page.wait_for_timeout(300)
+    photograph(page, album, f"page{path.replace('/', '-')}")
