@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sparcal.types import ArtifactError, DataError
+from sparcal.errors import ArtifactError, DataError
 
 FORMAT = 1
 HEADER = "sparcal"

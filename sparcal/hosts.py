@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sparcal.encoders import Recipe, load_encoder
-from sparcal.types import DataError, Detector, Encoder, Family
+from sparcal.errors import DataError
+from sparcal.types import Detector, Encoder, Family
 
 
 @dataclass(frozen=True)

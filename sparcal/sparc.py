@@ -15,8 +15,9 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from sparcal.errors import DataError, ShapeError
 from sparcal.memory import uninitialised
-from sparcal.types import DataError, Features, ShapeError, Side, require_fitted
+from sparcal.types import Features, Side, require_fitted
 
 PAPER_LARGEST_K = 8
 

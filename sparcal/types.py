@@ -13,39 +13,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
-from sparcal.errors import (
-    ArtifactError,
-    DataError,
-    MissingExtraError,
-    NotFittedError,
-    ShapeError,
-    SparcalError,
-    WeightsError,
-)
+from sparcal.errors import DataError, NotFittedError, ShapeError
 
 if TYPE_CHECKING:
     from sparcal.imaging.find import Preprocess
     from sparcal.imaging.maps import MapRule
-
-__all__ = [
-    "ArtifactError",
-    "Correction",
-    "DataError",
-    "Detector",
-    "Encoder",
-    "Family",
-    "Features",
-    "Index",
-    "MissingExtraError",
-    "NotFittedError",
-    "Scores",
-    "ShapeError",
-    "Side",
-    "SparcalError",
-    "WeightsError",
-    "require_fitted",
-    "require_reference",
-]
 
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]

@@ -11,9 +11,10 @@ from safetensors.torch import save_file
 from sparcal.artifacts import FORMAT, HEADER, atomic_path, load, save, write_json
 from sparcal.corrections import CORRECTIONS, NormalsInReference
 from sparcal.detectors import PaDiM, PatchCore
+from sparcal.errors import ArtifactError, DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.sparc import SPARC
-from sparcal.types import ArtifactError, DataError, Features
+from sparcal.types import Features
 from tests.support.random_features import random_features
 
 

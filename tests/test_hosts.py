@@ -9,12 +9,13 @@ import sparcal.hosts
 from sparcal.corrections import Identity
 from sparcal.detectors import DETECTORS
 from sparcal.encoders import parse_spec
+from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
 from sparcal.imaging.find import encode
 from sparcal.rendering.parts import make_demo
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 from tests.detectors.test_anomalyclip import prompt_state
 from tests.support.tiny_clip import tiny_encoder
 

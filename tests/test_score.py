@@ -10,10 +10,11 @@ import torch
 
 from sparcal.corrections import CORRECTIONS, Identity, MeanOnly
 from sparcal.detectors import SPADE, PaDiM, PatchCore
+from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, Scores
+from sparcal.types import Features, Scores
 from tests.support.random_features import random_features
 
 

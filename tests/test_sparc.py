@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.sparc import RANK_TOLERANCE, SPARC, EvidenceWarning
-from sparcal.types import DataError, Features, NotFittedError, ShapeError
+from sparcal.types import Features
 from tests.support.random_features import random_features
 
 

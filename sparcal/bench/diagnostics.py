@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sparcal.errors import ShapeError
 from sparcal.imaging.preprocess import Geometry
 from sparcal.sparc import SPARC, check_grid
-from sparcal.types import Features, ShapeError, require_fitted
+from sparcal.types import Features, require_fitted
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 _SAMPLE = 1 << 20  # background scores looked at to guess the limit's score
 

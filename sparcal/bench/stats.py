@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 
 def wilcoxon_greater(deltas: ArrayLike) -> float:

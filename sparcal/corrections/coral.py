@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from sparcal.errors import DataError, ShapeError
 from sparcal.sparc import check_calibration
-from sparcal.types import DataError, Features, ShapeError, Side, require_fitted
+from sparcal.types import Features, Side, require_fitted
 
 
 @dataclass

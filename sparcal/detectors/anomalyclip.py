@@ -25,8 +25,9 @@ from torch.nn.functional import normalize
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts
+from sparcal.errors import NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
-from sparcal.types import Family, Features, NotFittedError, Scores, ShapeError
+from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14)
 

@@ -24,9 +24,10 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d, normalize
 
 from sparcal.detectors.levels import only_level, scored_level
+from sparcal.errors import ShapeError
 from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
-from sparcal.types import Family, Features, Scores, ShapeError, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,9 +25,10 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import greedy_coreset
-from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 

@@ -32,8 +32,9 @@ from torch import Tensor
 
 from sparcal.detectors.fastrecon import row_space, support_coreset
 from sparcal.detectors.levels import only_level, scored_level
+from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
-from sparcal.types import DataError, Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparcal.types import Features, ShapeError
+from sparcal.errors import ShapeError
+from sparcal.types import Features
 
 
 def at_least_float32(level: Tensor) -> Tensor:

@@ -25,8 +25,9 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, normalize, pad
 
 from sparcal.detectors.levels import at_least_float32, require_images
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
-from sparcal.types import DataError, Family, Features, Scores, ShapeError
+from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sparcal.encoders.weights import read_state
-from sparcal.types import DataError, WeightsError
+from sparcal.errors import DataError, WeightsError
 
 NORMAL_STATES = (
     "{}", "flawless {}", "perfect {}", "unblemished {}", "{} without flaw", "{} without defect", "{} without damage",

@@ -29,9 +29,10 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.types import DataError, Family, Features, Scores, ShapeError, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=1)
 

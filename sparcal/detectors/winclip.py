@@ -37,18 +37,10 @@ from torch.nn.functional import avg_pool2d, normalize, pad
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.detectors.prompts import anomalous_share
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.types import (
-    DataError,
-    Family,
-    Features,
-    NotFittedError,
-    Scores,
-    ShapeError,
-    require_fitted,
-    require_reference,
-)
+from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 Mode = Literal["patch_only", "winclip_plus", "winclip_plus_windows", "zero_shot"]
 ImageScore = Literal["max", "mean", "text"]

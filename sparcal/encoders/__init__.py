@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparcal.encoders.spec import EncoderSpec, Recipe, parse_spec
-from sparcal.types import DataError, Encoder
+from sparcal.errors import DataError
+from sparcal.types import Encoder
 
 __all__ = ["EncoderSpec", "Recipe", "load_encoder", "parse_spec"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
-from sparcal.types import ShapeError
+from sparcal.errors import ShapeError
 
 Layers = Sequence[Tensor]
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from sparcal.encoders.timm import TimmEncoder
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 
 def adapt_batchnorm(encoder: TimmEncoder, pixels: Tensor, *, source_weight: int = 0) -> TimmEncoder:

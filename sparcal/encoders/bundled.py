@@ -9,7 +9,7 @@ from typing import Any
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.timm import TimmEncoder, from_timm_model
 from sparcal.encoders.weights import file_digest, read_state
-from sparcal.types import MissingExtraError, WeightsError
+from sparcal.errors import MissingExtraError, WeightsError
 
 SIZE = 256
 

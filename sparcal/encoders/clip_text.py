@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 TEXTS_AT_ONCE = 64
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from sparcal.encoders.spec import Positions, Tokens
-from sparcal.types import ShapeError
+from sparcal.errors import ShapeError
 
 # Windows go through the transformer in one call per size, up to this many tokens, which bounds its activations.
 TOKENS_AT_ONCE = 32_768

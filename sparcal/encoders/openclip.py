@@ -16,8 +16,9 @@ from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, wi
 from sparcal.encoders.spec import EncoderSpec, Gelu, Tokens
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import State, find_weights, load_into, weights_error
+from sparcal.errors import DataError, MissingExtraError
 from sparcal.imaging.preprocess import Preprocess
-from sparcal.types import DataError, Features, MissingExtraError
+from sparcal.types import Features
 
 OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)

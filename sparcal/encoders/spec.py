@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
+from sparcal.errors import DataError
 from sparcal.imaging.find import Preprocess
-from sparcal.types import DataError
 
 Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
+from sparcal.errors import DataError
 from sparcal.imaging.find import Preprocess
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 
 
 @dataclass(frozen=True, eq=False)

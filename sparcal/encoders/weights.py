@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparcal.types import WeightsError
+from sparcal.errors import WeightsError
 
 FOLDER_VARIABLE = "SPARCAL_WEIGHTS"
 SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")

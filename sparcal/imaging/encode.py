@@ -18,9 +18,10 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from sparcal.errors import DataError
 from sparcal.imaging.camera_format import Kind, in_words, is_grey, other_kind
 from sparcal.imaging.find import Failure, Geometry, ImageSource, open_image
-from sparcal.types import DataError, Encoder, Features
+from sparcal.types import Encoder, Features
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -20,9 +20,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from sparcal.errors import DataError
 from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.preprocess import Geometry, Preprocess
-from sparcal.types import DataError, Encoder, Features
+from sparcal.types import Encoder, Features
 
 __all__ = [
     "Batch",

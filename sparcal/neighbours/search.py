@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparcal.errors import DataError, ShapeError
 from sparcal.neighbours._sketch import Sketch
-from sparcal.types import DataError, ShapeError
 
 MEMORY = 256 * 2**20
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from sparcal.errors import DataError
 from sparcal.rendering.defects import DEFECTS, spoil
 from sparcal.rendering.photograph import Light, photograph
 from sparcal.rendering.workpiece import Drawing, machine, view_part
-from sparcal.types import DataError
 
 __all__ = [
     "DEFECTS",

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcal.errors import DataError
 from sparcal.rendering.workpiece import FRAME, Array, Surface, View, f32, planes
-from sparcal.types import DataError
 
 LOWEST_LAMP = 0.2  # image widths; the part itself is a tenth of one high
 

@@ -8,9 +8,10 @@ import torch
 from PIL import Image
 
 from sparcal.bench.diagnostics import contrast, dc_energy, overlap, removed_energy, removed_share, touched_cells
+from sparcal.errors import NotFittedError, ShapeError
 from sparcal.imaging.find import Preprocess
 from sparcal.sparc import SPARC
-from sparcal.types import Features, NotFittedError, ShapeError
+from sparcal.types import Features
 from tests.support.random_features import random_features
 
 

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from sparcal.bench import metrics
 from sparcal.bench.metrics import AuproAccumulator, aupro, auroc
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 Pairs = tuple[list[np.ndarray], list[np.ndarray]]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparcal.bench.stats import holm, macro, mean_sd, pooled, seed_average, wilcoxon_greater
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 
 def slow_wilcoxon(deltas: list[float]) -> float:

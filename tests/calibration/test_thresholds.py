@@ -20,7 +20,7 @@ from sparcal.calibration.thresholds import (
     margin,
     raised,
 )
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 RATES = (0.01, 0.05, 0.10)
 

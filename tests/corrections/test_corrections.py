@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from sparcal.corrections import CORRECTIONS, Coral, GlobalSubspace, MeanOnly, NormalsInReference, SparcMean
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, NotFittedError, ShapeError
+from sparcal.types import Features
 from tests.support.random_features import random_features
 
 

@@ -14,10 +14,11 @@ from sparcal.artifacts import load, save
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors.anomalyclip import AnomalyCLIP
 from sparcal.detectors.prompts import LearnedPrompts, learned_prototypes, read_prompts
+from sparcal.errors import NotFittedError, ShapeError, WeightsError
 from sparcal.imaging.maps import input_map
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import Features, NotFittedError, ShapeError, WeightsError
+from sparcal.types import Features
 from tests.support.tiny_clip import (
     CHANNELS,
     DEPTH,

@@ -15,7 +15,8 @@ from sparcal.detectors.anomalydino import (
     rotated_copies,
     with_foreground,
 )
-from sparcal.types import Features, ShapeError
+from sparcal.errors import ShapeError
+from sparcal.types import Features
 from tests.support.contracts import normal_features
 
 make = normal_features((4, 5, 6))

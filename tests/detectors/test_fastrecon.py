@@ -8,9 +8,10 @@ from torch import Tensor
 
 from sparcal.detectors import fastrecon
 from sparcal.detectors.fastrecon import FastRecon, row_space
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, NotFittedError, ShapeError
+from sparcal.types import Features
 
 
 def images(n: int, *, grid: tuple[int, int, int] = (4, 5, 12), seed: int = 0) -> Features:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparcal.detectors.fastref import FastRef, squared_costs, transport_plan
+from sparcal.errors import DataError, NotFittedError
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, NotFittedError
+from sparcal.types import Features
 
 
 def images(n: int, *, grid: tuple[int, int, int] = (4, 5, 12), seed: int = 0) -> Features:

@@ -11,10 +11,11 @@ from torch.nn.functional import interpolate
 
 from sparcal.detectors import musc
 from sparcal.detectors.musc import MuSc, mutual_scores, neighbourhood_tokens, shared_scores
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, ShapeError
+from sparcal.types import Features
 
 
 def lot(n: int, *, grid: tuple[int, int, int] = (5, 4, 6), levels: int = 2, seed: int = 0, c: int = 7) -> Features:

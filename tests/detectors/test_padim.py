@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sparcal.detectors import padim
 from sparcal.detectors.padim import PaDiM, draw_channels
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
-from sparcal.types import DataError, Features, ShapeError
+from sparcal.types import Features
 from tests.support.contracts import normal_features
 
 

@@ -16,8 +16,9 @@ from sparcal.detectors.patchcore import (
     sparse_projection,
     uniform_projection,
 )
+from sparcal.errors import DataError
 from sparcal.neighbours.search import Bank
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 from tests.support.contracts import normal_features
 
 make = normal_features((4, 5, 6))

@@ -8,8 +8,9 @@ import torch
 from torch.nn.functional import interpolate
 
 from sparcal.detectors.spade import SPADE
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
-from sparcal.types import DataError, Features, ShapeError
+from sparcal.types import Features
 from tests.support.contracts import normal_features
 
 make = normal_features((4, 4, 3), (2, 2, 5), (2, 3, 7))

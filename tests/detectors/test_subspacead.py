@@ -8,8 +8,9 @@ import torch
 
 from sparcal.detectors import subspacead
 from sparcal.detectors.subspacead import SubspaceAD, mean_covariance, principal_subspace
+from sparcal.errors import DataError
 from sparcal.imaging.maps import input_map
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 from tests.support.contracts import normal_features
 
 make = normal_features((5, 4, 12))

@@ -21,9 +21,10 @@ from sparcal.detectors.prompts import (
     text_prototypes,
 )
 from sparcal.detectors.winclip import WinCLIP, association, harmonic_mean, spread_windows
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features, NotFittedError, ShapeError
+from sparcal.types import Features
 from tests.support.tiny_clip import CHANNELS, GRID, WIDTH, pixels, tiny_clip, tiny_encoder
 
 # --- slow versions

@@ -11,7 +11,7 @@ from torch.nn import functional
 from sparcal.encoders import parse_spec
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.encoders.timm import TimmEncoder, from_timm_model
-from sparcal.types import DataError, ShapeError
+from sparcal.errors import DataError, ShapeError
 
 
 def images(count: int, seed: int = 0, size: int = 32) -> Tensor:

@@ -10,9 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
+from sparcal.errors import DataError
 from sparcal.imaging import find as images
 from sparcal.imaging.find import Preprocess, encode, find_images, load_batches
-from sparcal.types import DataError, Encoder, Features
+from sparcal.types import Encoder, Features
 
 RULE = Preprocess(16, "square")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision import transforms
 
+from sparcal.errors import DataError
 from sparcal.imaging import preprocess as module
 from sparcal.imaging.find import Geometry, Preprocess
-from sparcal.types import DataError
 
 SIZES = [(40, 60), (61, 43), (50, 50), (33, 90), (300, 257)]  # H, W
 PLAIN = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}

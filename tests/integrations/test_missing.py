@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sparcal.types import MissingExtraError
+from sparcal.errors import MissingExtraError
 
 
 def test_missing_anomalib_names_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from sparcal.errors import DataError, ShapeError
 from sparcal.neighbours import search as neighbours
 from sparcal.neighbours._sketch import Sketch
 from sparcal.neighbours.search import Bank, greedy_coreset, nearest
-from sparcal.types import DataError, ShapeError
 
 both_routes = pytest.mark.usefixtures("route")
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from sparcal.errors import DataError
 from sparcal.rendering.parts import (
     DEFECTS,
     LOT_LIGHTS,
@@ -28,7 +29,6 @@ from sparcal.rendering.parts import (
 )
 from sparcal.rendering.photograph import develop, gloss, normals, shadow
 from sparcal.rendering.workpiece import Drawing, Surface, View, machine, polyline_distance, view_part
-from sparcal.types import DataError
 
 SIZE = 128
 

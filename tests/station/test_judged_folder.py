@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sparcal.errors import DataError
 from sparcal.station.judged_folder import Results, Wanted, outlined
 from sparcal.station.station import Station
 from sparcal.station.watch import arrivals
-from sparcal.types import DataError
 from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
 
 

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from sparcal.artifacts import load, save
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import input_map
-from sparcal.types import DataError, Detector, Family, Features, NotFittedError, Scores, ShapeError
+from sparcal.types import Detector, Family, Features, Scores
 
 ROW, COLUMN = 0.3, 0.6  # where the outlier is planted, as shares of the grid
 PLANTED = 2  # in which image

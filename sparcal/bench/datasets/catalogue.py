@@ -10,7 +10,7 @@ from sparcal.bench.datasets.mvtec_ad_2 import MVTEC_AD_2
 from sparcal.bench.datasets.mvtec_like import FOLDER, MVTEC_AD, RAD
 from sparcal.bench.datasets.record import Record
 from sparcal.bench.datasets.visa import VISA
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MVTEC_AD_2, AEBAD_S, VISA, RAD, MVTEC_AD, FOLDER)}
 

@@ -15,9 +15,9 @@ from sparcal.bench.datasets.catalogue import list_categories, open_copy
 from sparcal.bench.datasets.dataset import Counts, Dataset
 from sparcal.bench.datasets.listing import is_junk, junk_files
 from sparcal.bench.datasets.record import Record, read_mask
+from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.find import SUFFIXES
-from sparcal.types import DataError
 
 Problem = Literal[
     "unusable category",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparcal.bench.datasets.dataset import Dataset
+from sparcal.errors import DataError
 from sparcal.imaging.find import SUFFIXES
-from sparcal.types import DataError
 
 _JUNK_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"})
 _SHOWN = 6

@@ -16,7 +16,7 @@ from pathlib import Path
 from sparcal.bench.datasets.dataset import Counts, Dataset
 from sparcal.bench.datasets.listing import pair_masks, require_images
 from sparcal.bench.datasets.record import Record, Split
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 _NAME = re.compile(r"(?P<scene>\d{3})_(?P<lighting>.+)\.png")  # the lighting may hold an underscore: shift_1
 _SPLITS: tuple[tuple[str, Split], ...] = (

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from sparcal.errors import DataError
 from sparcal.imaging.decode import FORMATS
-from sparcal.types import DataError
 
 Split = Literal["train", "validation", "test"]
 

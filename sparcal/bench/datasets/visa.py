@@ -18,7 +18,7 @@ from sparcal.bench.datasets import mvtec_like
 from sparcal.bench.datasets.dataset import Counts, Dataset
 from sparcal.bench.datasets.listing import wrong_layout
 from sparcal.bench.datasets.record import Record, Split
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 _TABLE = Path("split_csv", "1cls.csv")
 _COLUMNS = ("object", "split", "label", "image", "mask")

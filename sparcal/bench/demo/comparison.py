@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from sparcal.bench.metrics import AuproAccumulator, auroc
 from sparcal.corrections import CORRECTIONS
+from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
 from sparcal.imaging.find import Geometry, encode
 from sparcal.imaging.maps import native_map, outside_value
 from sparcal.rendering.parts import DemoSet, Part, make_demo
 from sparcal.score import score_lot
-from sparcal.types import DataError, Detector, Encoder, Features, Scores
+from sparcal.types import Detector, Encoder, Features, Scores
 
 Shift = Literal["lights", "random", "moved", "none"]
 Row = dict[str, str | int | float]

@@ -10,7 +10,7 @@ calibrator.reset()                                     # the model as it was tra
 
 from __future__ import annotations
 
-from sparcal.types import MissingExtraError
+from sparcal.errors import MissingExtraError
 
 try:
     from sparcal.integrations.anomalib.calibrator import LotCalibrator

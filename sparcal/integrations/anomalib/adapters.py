@@ -16,6 +16,7 @@ from anomalib.models.image.winclip.torch_model import WinClipModel
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from sparcal.errors import DataError, NotFittedError
 from sparcal.integrations.anomalib.bank import find_rows, kept_rows
 from sparcal.integrations.anomalib.models import (
     LAYER,
@@ -27,7 +28,7 @@ from sparcal.integrations.anomalib.models import (
     Place,
     token_grid,
 )
-from sparcal.types import DataError, Features, NotFittedError
+from sparcal.types import Features
 
 
 class Adapter(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 CHUNK_ROWS = 4096
 

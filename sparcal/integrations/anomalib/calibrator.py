@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sparcal.calibration.thresholds import check_rate
 from sparcal.corrections import CORRECTIONS
+from sparcal.errors import DataError, NotFittedError
 from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, refuse_tiling
 from sparcal.integrations.anomalib.checkpoint import read_features, write_checkpoint, write_features
 from sparcal.integrations.anomalib.collector import FeatureCollector
@@ -41,7 +42,7 @@ from sparcal.integrations.anomalib.verdict import (
     verdict_state,
 )
 from sparcal.sparc import EvidenceWarning, check_finite
-from sparcal.types import Correction, DataError, Features, NotFittedError
+from sparcal.types import Correction, Features
 
 # With three, every fold of Padim still has the two images that a covariance needs, and every left-out fit of SPARC the
 # two that a disagreement needs.

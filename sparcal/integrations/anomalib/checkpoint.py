@@ -14,12 +14,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sparcal.artifacts import atomic_path
+from sparcal.errors import ArtifactError
 from sparcal.integrations.anomalib.adapters import WinClipAdapter, refuse_calibrated
 from sparcal.integrations.anomalib.layers import layer_from_state
 from sparcal.integrations.anomalib.models import LAYER
 from sparcal.integrations.anomalib.one_sided import ENCODERS, find_place
 from sparcal.integrations.anomalib.verdict import hold
-from sparcal.types import ArtifactError, Features
+from sparcal.types import Features
 
 PREFIX = f"model.{LAYER}."
 HEADER = "sparcal-anomalib-features"

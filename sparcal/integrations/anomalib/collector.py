@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import Callback
 
+from sparcal.errors import DataError
 from sparcal.integrations.anomalib.adapters import refuse_calibrated, refuse_tiling
 from sparcal.integrations.anomalib.passes import keeper, recording
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 
 if TYPE_CHECKING:
     from sparcal.integrations.anomalib.calibrator import LotCalibrator

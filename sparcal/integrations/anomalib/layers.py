@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from sparcal.artifacts import load, save
+from sparcal.errors import ShapeError
 from sparcal.sparc import SPARC
-from sparcal.types import Correction, Features, ShapeError, require_fitted
+from sparcal.types import Correction, Features, require_fitted
 
 Levels = tuple[Tensor, ...]  # (n, h, w, d) each
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sparcal.errors import DataError
 from sparcal.integrations.anomalib.adapters import ADAPTERS, Adapter
 from sparcal.integrations.anomalib.models import LAYER, Place
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 
 # The torch model's frozen encoder, by the name of the Lightning class.
 ENCODERS = {

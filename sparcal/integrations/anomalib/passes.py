@@ -13,9 +13,10 @@ from anomalib.data.utils import get_image_filenames, read_image
 from torch import Tensor, nn
 
 from sparcal.detectors.levels import at_least_float32
+from sparcal.errors import DataError
 from sparcal.integrations.anomalib.adapters import Adapter
 from sparcal.integrations.anomalib.models import Place
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 
 Images = str | Path | Sequence[str | Path] | Tensor
 

@@ -16,8 +16,8 @@ from PIL import Image
 from sparcal.bench.datasets import DATASETS, Counts, Record, check, check_copy, list_categories, list_records, read_mask
 from sparcal.bench.datasets.catalogue import open_copy
 from sparcal.bench.report.paper import paper_table
+from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
-from sparcal.types import DataError
 from tests.support.trees import SMALL, Tree, spoil, write_tree, write_visa_reorganised
 
 TWO = {

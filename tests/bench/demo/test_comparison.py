@@ -11,7 +11,7 @@ import pytest
 from sparcal.bench.demo.comparison import BASE, COMPARED, CONTRASTED, METRICS, Plan, draw, run_demonstration, summarise
 from sparcal.bench.demo.page import write_page
 from sparcal.cli import run
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 SMALL = Plan(seeds=2, train=10, good=12, bad=12, corrections=CONTRASTED, ks=(2, 4))
 

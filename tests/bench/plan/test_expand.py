@@ -9,7 +9,7 @@ import pytest
 from sparcal.bench.datasets.rendered import Rendering, render_dataset
 from sparcal.bench.plan.expand import Overrides, find_data, plan_units
 from sparcal.bench.plan.experiment import parse_experiment, read_experiment
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 HEAD = 'name = "x"\ntitle = "t"\n'
 UNITS = '[[units]]\ndatasets = ["rad", "aebad-s"]\nhosts = ["patchcore", "padim"]\n'

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparcal.bench.datasets import Record
 from sparcal.bench.plan.protocol import make_draw, rank_pool
 from sparcal.bench.plan.variant import Variant
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 
 def category(train=20, good=20, bad=12, captures=4):

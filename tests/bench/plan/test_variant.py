@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparcal.bench.plan.variant import Variant
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 
 def test_the_empty_text_is_the_main_protocol():

@@ -18,7 +18,7 @@ from sparcal.bench.run.folder import start_results
 from sparcal.bench.run.pictures import Picture
 from sparcal.bench.run.row import new_row
 from sparcal.bench.run.workplace import Workplace
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 CURVES = """
 name = "x"

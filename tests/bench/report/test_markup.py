@@ -15,7 +15,7 @@ from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import Place
 from sparcal.bench.report.table import Line, Table, Value, fill
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 PLACE = Place("rad", "image_auroc", "base")
 TABLE = Table(

@@ -16,7 +16,7 @@ from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import Place, paper_table
 from sparcal.bench.report.table import ABSENT, MISSING, UNDEFINED, fill, number_text, p_text
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 EXPERIMENTS = Path(__file__).parents[3] / "sparcal/bench/experiments"
 PROMPTS = Overrides(prompts={"anomalyclip-v": "v.pth", "anomalyclip-m": "m.pth"})

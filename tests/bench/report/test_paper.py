@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import rankdata
 
 from sparcal.bench.report.paper import PAPER_TABLES, PaperRow, Place, paper_table, paper_value, place_of
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 CATEGORIES = {"mvtec-ad-2": 8, "aebad-s": 4, "visa": 12, "rad": 4}
 POOLS = {

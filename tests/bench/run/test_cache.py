@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 
 from sparcal.bench.run.cache import FeatureCache, words_digest
+from sparcal.errors import DataError
 from sparcal.imaging.find import Preprocess
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 
 
 @dataclass

@@ -19,10 +19,10 @@ from sparcal.bench.run.row import COLUMNS, read_rows, write_row
 from sparcal.bench.run.workplace import Workplace, check_device
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
+from sparcal.errors import DataError
 from sparcal.imaging.find import encode, load_batches
 from sparcal.imaging.maps import native_map, outside_value
 from sparcal.score import score_lot
-from sparcal.types import DataError
 from tests.support.trees import write_tree
 
 RESNET = "timm:test_resnet.r160_in1k?resize=square&size=64"

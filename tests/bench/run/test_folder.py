@@ -13,7 +13,7 @@ from sparcal.bench.run.folder import open_results, start_results
 from sparcal.bench.run.pictures import Picture, read_picture
 from sparcal.bench.run.row import new_row
 from sparcal.bench.run.workplace import Workplace
-from sparcal.types import ArtifactError, DataError
+from sparcal.errors import ArtifactError, DataError
 
 TOML = 'name = "x"\ntitle = "t"\n[[units]]\ndatasets = ["rad"]\nhosts = ["padim"]\n'
 UNITS = [Unit("rad", "bolt", "padim", "sparc", 8, seed) for seed in range(3)]

@@ -14,7 +14,7 @@ from sparcal.bench.run import local_runner
 from sparcal.bench.run.folder import open_results, start_results
 from sparcal.bench.run.local_runner import run_local
 from sparcal.bench.run.workplace import Workplace, cores, thread_budget
-from sparcal.types import DataError
+from sparcal.errors import DataError
 from tests.support import bad_workers
 from tests.support.tiny_bench import RESNET, VIT, write_trees
 

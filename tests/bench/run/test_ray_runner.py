@@ -16,7 +16,7 @@ from sparcal.bench.run.folder import open_results, start_results
 from sparcal.bench.run.ray_runner import run_ray
 from sparcal.bench.run.work import Failed
 from sparcal.bench.run.workplace import Workplace
-from sparcal.types import DataError, MissingExtraError
+from sparcal.errors import DataError, MissingExtraError
 from tests.support.tiny_bench import EXPERIMENTS, RESNET, write_trees
 
 UNITS = [Unit("rad", "bolt", "padim", "sparc", 8, seed) for seed in range(7)]

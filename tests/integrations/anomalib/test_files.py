@@ -12,9 +12,9 @@ from anomalib.deploy import ExportType, OpenVINOInferencer, TorchInferencer
 from anomalib.models import Patchcore
 from anomalib.models.image.padim.torch_model import PadimModel
 
+from sparcal.errors import ArtifactError, DataError
 from sparcal.integrations.anomalib import LotCalibrator, load_calibrated
 from sparcal.sparc import SPARC
-from sparcal.types import ArtifactError, DataError
 from tests.support.anomalib_parts import anomaly_dino, batches, engine, padim, patchcore, raw, read, train, winclip
 
 

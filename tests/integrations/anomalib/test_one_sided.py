@@ -9,9 +9,10 @@ import pytest
 import torch
 from anomalib.models import Fastflow, ReverseDistillation
 
+from sparcal.errors import DataError
 from sparcal.integrations.anomalib import LotCalibrator, load_calibrated
 from sparcal.sparc import SPARC, EvidenceWarning
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 from tests.support.anomalib_parts import SIZE, raw, read, same, state
 
 WARNING = "was trained on uncorrected features, so only test features are corrected here; the paper corrects both sides"

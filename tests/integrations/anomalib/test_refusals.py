@@ -11,9 +11,9 @@ from anomalib.data.utils.tiler import Tiler
 from anomalib.models import Dfkde, Fastflow
 from PIL import Image
 
+from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.integrations.anomalib import LotCalibrator
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, NotFittedError, ShapeError
 from tests.support.anomalib_parts import (
     anomaly_dino,
     batches,

@@ -10,10 +10,11 @@ import torch
 
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.detectors.padim import PaDiM
+from sparcal.errors import DataError
 from sparcal.integrations.anomalib import LotCalibrator
 from sparcal.integrations.anomalib.bank import find_rows, kept_rows
 from sparcal.sparc import SPARC
-from sparcal.types import DataError, Features
+from sparcal.types import Features
 from tests.support.anomalib_parts import batches, padim, patchcore, raw, read, train
 
 

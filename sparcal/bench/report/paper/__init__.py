@@ -20,7 +20,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple, TypedDict
 
-from sparcal.types import DataError
+from sparcal.errors import DataError
 
 PAPER_TABLES = (
     "main",

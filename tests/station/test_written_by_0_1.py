@@ -1,0 +1,42 @@
+"""A station that version 0.1 wrote opens, scores and calibrates as it did then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sparcal.station.station import Station
+from tests.support.tiny_station import TinyEncoder, demo, pictures
+
+WRITTEN = Path(__file__).parent / "written_by_0_1"
+
+
+@pytest.fixture
+def station(tmp_path):
+    shutil.copytree(WRITTEN / "patchcore", tmp_path / "patchcore")
+    return Station.open(tmp_path / "patchcore", encoder=TinyEncoder())
+
+
+def bad_parts():
+    return pictures(demo("lights", seed=1, train=2, good=12, bad=4).lot_bad)
+
+
+@pytest.mark.parametrize(("lot", "kept"), [("L42", "scores-L42.json"), (None, "scores-own.json")])
+def test_scores_are_those_of_then(station, lot, kept):
+    expected = json.loads((WRITTEN / kept).read_text())
+    judged = station.lot(lot).score(bad_parts())
+    assert [one.score for one in judged] == pytest.approx(expected, rel=1e-5)
+
+
+def test_its_lots_and_history_are_read(station):
+    assert [lot.name for lot in station.lots()] == ["L42", "L43"]
+    assert [event["event"] for event in station.history()] == ["fit", "calibrate", "calibrate"]
+    assert station.lot("L42").record.correction == "sparc"
+
+
+def test_it_takes_new_lots(station):
+    normals = pictures(demo("lights", seed=1, train=2, good=12, bad=4).lot_good[6:12])
+    assert station.calibrate(normals, "L44", correction="sparc").record.name == "L44"
