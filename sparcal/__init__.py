@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparcal.errors import SparcalError as SparcalError
     from sparcal.hosts import HOSTS as HOSTS
     from sparcal.hosts import load_host as load_host
-    from sparcal.imaging.find import encode as encode
+    from sparcal.imaging.encode import encode as encode
     from sparcal.score import score_lot as score_lot
     from sparcal.sparc import SPARC as SPARC
     from sparcal.station.lot import Lot as Lot
@@ -35,7 +35,7 @@ _HOMES = {
     "Scores": "types",
     "SparcalError": "errors",
     "Station": "station.station",
-    "encode": "imaging.find",
+    "encode": "imaging.encode",
     "load": "artifacts",
     "load_encoder": "encoders",
     "load_host": "hosts",

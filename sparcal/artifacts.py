@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sparcal.errors import ArtifactError, DataError
+from sparcal.files.atomic import atomic_path
 
 FORMAT = 1
 HEADER = "sparcal"
@@ -67,36 +64,6 @@ def load(path: str | Path) -> Any:
         return _build(description, "", tensors)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"The artifact {source} cannot be rebuilt: {error}.") from error
-
-
-@contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; a station is shared by a line
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_json(target: Path, value: object) -> None:
-    """Write `value` as JSON, whole or not at all."""
-    with atomic_path(target) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _kinds() -> dict[str, type[Any]]:

@@ -1,14 +1,19 @@
-"""Memory for large results."""
+"""Large tensors, and how much memory is free: too large a task is refused before it is begun, not killed within."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sparcal.errors import DataError
+
+_GIGABYTE = 1e9
 LARGE = 4 * 2**20  # bytes from which numpy asks for large pages
 
 
@@ -22,3 +27,26 @@ def uninitialised(shape: Sequence[int], like: Tensor, *, dtype: torch.dtype | No
     if like.device.type != "cpu" or size < LARGE:
         return torch.empty(shape, dtype=dtype, device=like.device)
     return torch.from_numpy(np.empty(size, np.uint8)).view(dtype).view(shape)
+
+
+def available_bytes() -> int | None:
+    """Memory that a process could still take, or None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def require_memory(needed: int, what: str, remedy: str) -> None:
+    """A DataError if `needed` bytes are more than this machine has free."""
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise DataError(
+            f"{what} needs about {needed / _GIGABYTE:.1f} GB of memory, got {free / _GIGABYTE:.1f} GB free: {remedy}."
+        )

@@ -16,8 +16,8 @@ from torch import Tensor
 from sparcal.errors import DataError, NotFittedError, ShapeError
 
 if TYPE_CHECKING:
-    from sparcal.imaging.find import Preprocess
     from sparcal.imaging.maps import MapRule
+    from sparcal.imaging.preprocess import Preprocess
 
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]

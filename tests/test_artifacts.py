@@ -8,10 +8,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sparcal.artifacts import FORMAT, HEADER, atomic_path, load, save, write_json
+from sparcal.artifacts import FORMAT, HEADER, load, save
 from sparcal.corrections import CORRECTIONS, NormalsInReference
 from sparcal.detectors import PaDiM, PatchCore
 from sparcal.errors import ArtifactError, DataError
+from sparcal.files.atomic import atomic_path
+from sparcal.files.json_record import write_json
 from sparcal.imaging.maps import MapRule
 from sparcal.sparc import SPARC
 from sparcal.types import Features

@@ -11,7 +11,7 @@ from sparcal.detectors import DETECTORS
 from sparcal.encoders import parse_spec
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
-from sparcal.imaging.find import encode
+from sparcal.imaging.encode import encode
 from sparcal.rendering.parts import make_demo
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC

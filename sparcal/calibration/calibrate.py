@@ -10,9 +10,9 @@ from torch import Tensor
 from sparcal.calibration import checks as look
 from sparcal.calibration.checks import Check
 from sparcal.calibration.held_out import (
+    CalibratedDetector,
     Folds,
     PartScores,
-    Rebuilt,
     left_out_scores,
     make_folds,
     own_scores,
@@ -21,11 +21,11 @@ from sparcal.calibration.held_out import (
     spaced,
 )
 from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
-from sparcal.calibration.selection import CANDIDATES, OWN, Choice, Trial, choose, judge, trial
+from sparcal.calibration.selection import CANDIDATES, STATION_REFERENCE, Choice, Trial, choose, judge, trial
 from sparcal.calibration.thresholds import Threshold, find_threshold
 from sparcal.corrections import CORRECTIONS, Identity
-from sparcal.imaging.encode import Seen
-from sparcal.imaging.find import Geometry
+from sparcal.imaging.encode import EncodedImage
+from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Detector, Features
 
 AUTO = "auto"
@@ -34,7 +34,7 @@ TRIAL_PARTS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Grounds:
+class CalibrationInputs:
     """What a calibration starts from.
 
     Args:
@@ -53,7 +53,7 @@ class Grounds:
     folds: Folds
     workers: int = 1
 
-    def few(self) -> Grounds:
+    def few(self) -> CalibrationInputs:
         """The same with at most TRIAL_IMAGES images, for trials."""
         if len(self.reference) <= TRIAL_IMAGES:
             return self
@@ -79,7 +79,7 @@ class Candidate:
     """
 
     name: str
-    rebuilt: Rebuilt
+    rebuilt: CalibratedDetector
     own: tuple[Tensor, Tensor]
     lot: PartScores | None
     own_cell: Tensor | None = None
@@ -95,7 +95,7 @@ class Screening:
 
     calibration: Features
     places: Sequence[Geometry]
-    few: Grounds
+    few: CalibrationInputs
     candidate: Candidate
     left_out: LeftOut | None
     checks: tuple[Check, ...]
@@ -120,8 +120,8 @@ class Outcome:
 
 
 def calibrate(
-    grounds: Grounds,
-    normals: Sequence[Seen],
+    grounds: CalibrationInputs,
+    normals: Sequence[EncodedImage],
     *,
     correction: str,
     false_reject: float,
@@ -140,7 +140,9 @@ def calibrate(
     progress(2, 5)
     choice = _first_choice(correction, screening, base)
     progress(3, 5)
-    taken = base if choice.correction == OWN else _candidate(choice.correction, grounds, calibration, places)
+    taken = (
+        base if choice.correction == STATION_REFERENCE else _candidate(choice.correction, grounds, calibration, places)
+    )
     progress(4, 5)
     taken, choice = _second_look(correction, base, taken, choice)
     lot_scores = taken.lot
@@ -163,7 +165,7 @@ def calibrate(
     return Outcome(taken, choice, base.lot.image, thresholds, found, maps)
 
 
-def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
+def screen(grounds: CalibrationInputs, normals: Sequence[EncodedImage]) -> Screening:
     """Look at the normals themselves, before anything is rebuilt on the whole station."""
     calibration = Features.cat([seen.features for seen in normals])
     places = [seen.geometry for seen in normals]
@@ -185,7 +187,7 @@ def screen(grounds: Grounds, normals: Sequence[Seen]) -> Screening:
     return Screening(calibration, places, few, candidate, left_out, found)
 
 
-def preview(grounds: Grounds, normals: Sequence[Seen]) -> tuple[Check, ...]:
+def preview(grounds: CalibrationInputs, normals: Sequence[EncodedImage]) -> tuple[Check, ...]:
     """The checks that need no calibration, and what one may be expected to do, judged on a few of the station's images."""
     screening = screen(grounds, normals)
     standing = _base(grounds, screening.calibration, screening.places).trial()
@@ -195,14 +197,14 @@ def preview(grounds: Grounds, normals: Sequence[Seen]) -> tuple[Check, ...]:
     return (*screening.checks, look.check_expected(choice))
 
 
-def _base(grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
+def _base(grounds: CalibrationInputs, calibration: Features, places: Sequence[Geometry]) -> Candidate:
     """The station's own reference: it has not seen the normals, so none needs leaving out."""
-    own = Rebuilt(Identity(), grounds.detector)
+    own = CalibratedDetector(Identity(), grounds.detector)
     scores = part_scores(own.score(calibration), grounds.detector.map_rule, places)
-    return Candidate(OWN, own, grounds.own, scores)
+    return Candidate(STATION_REFERENCE, own, grounds.own, scores)
 
 
-def _candidate(name: str, grounds: Grounds, calibration: Features, places: Sequence[Geometry]) -> Candidate:
+def _candidate(name: str, grounds: CalibrationInputs, calibration: Features, places: Sequence[Geometry]) -> Candidate:
     rebuilt, corrected = rebuild(grounds.detector, CORRECTIONS[name](), grounds.reference, calibration)
     lot = left_out_scores(rebuilt, grounds.reference, calibration, places, workers=grounds.workers)
     own = own_scores(rebuilt.detector, corrected, grounds.geometries, grounds.folds, workers=grounds.workers)
@@ -227,9 +229,9 @@ def _second_look(asked: str, base: Candidate, taken: Candidate, choice: Choice) 
     """Judge what was fitted on the whole station; without being asked for, it stays only if it helps."""
     standing, tried = base.trial(), taken.trial()
     assert standing is not None
-    if taken.name == OWN:
-        if asked == OWN:
-            told = replace(choose(standing, [], len(standing.lifts)), correction=OWN)
+    if taken.name == STATION_REFERENCE:
+        if asked == STATION_REFERENCE:
+            told = replace(choose(standing, [], len(standing.lifts)), correction=STATION_REFERENCE)
             sentence = told.sentence if not standing.shifted else "The station's own reference was asked for."
             return base, replace(told, helps=False, sentence=sentence)
         return base, choice
@@ -237,4 +239,4 @@ def _second_look(asked: str, base: Candidate, taken: Candidate, choice: Choice) 
         return taken, replace(choice, helps=None)
     judged = judge(standing, tried, asked=asked != AUTO)
     judged = replace(judged, trials=(*choice.trials, tried))
-    return (base, judged) if judged.correction == OWN else (taken, judged)
+    return (base, judged) if judged.correction == STATION_REFERENCE else (taken, judged)

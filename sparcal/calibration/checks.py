@@ -20,7 +20,7 @@ from sparcal.calibration.part_statistics import (
     prominence,
     spread_and_offset,
 )
-from sparcal.calibration.selection import OWN, Choice
+from sparcal.calibration.selection import STATION_REFERENCE, Choice
 from sparcal.calibration.thresholds import Threshold
 from sparcal.types import Features
 
@@ -167,7 +167,7 @@ def check_shift(calibration: Features, reference: Features) -> Check:
 
 def check_energy(left_out: LeftOut | None, correction: str) -> Check:
     """How much of the deviation of unseen parts the correction removes."""
-    if left_out is None or correction in (OWN, "normals"):
+    if left_out is None or correction in (STATION_REFERENCE, "normals"):
         return Check("energy removed", 0.0, "ok", "Nothing is removed from the features.")
     lot, own = float(left_out.removed.mean()), left_out.own_removed
     h, w = left_out.removed.shape
@@ -189,7 +189,7 @@ def check_expected(choice: Choice) -> Check:
 def check_help(choice: Choice, correction: str) -> Check:
     """Whether calibration helps here."""
     number = next((one.lift for one in reversed(choice.trials) if one.correction == correction), 0.0)
-    kept = choice.correction == OWN and not choice.trials[0].shifted
+    kept = choice.correction == STATION_REFERENCE and not choice.trials[0].shifted
     return Check("helps", number, "ok" if choice.helps or kept else "look", choice.sentence)
 
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors import PatchCore
-from sparcal.imaging.encode import in_order
-from sparcal.imaging.find import Geometry
 from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value
+from sparcal.imaging.preprocess import Geometry
+from sparcal.threads import in_order
 from sparcal.types import Correction, Detector, Features, Scores
 
 OWN_LIMIT = 120
@@ -61,7 +61,7 @@ class Folds:
 
 
 @dataclass(frozen=True, eq=False)
-class Rebuilt:
+class CalibratedDetector:
     """A correction fitted on a lot's normals, and the detector fitted on the reference that it gives."""
 
     correction: Correction
@@ -74,11 +74,11 @@ class Rebuilt:
 
 def rebuild(
     detector: Detector, correction: Correction, reference: Features, calibration: Features
-) -> tuple[Rebuilt, Features]:
+) -> tuple[CalibratedDetector, Features]:
     """Copies of correction and detector, fitted, and the reference side they were fitted on, the station's images first."""
     fitted = copy.copy(correction).fit(calibration, reference)
     corrected = _reference_side(fitted, reference)
-    return Rebuilt(fitted, copy.copy(detector).fit(corrected)), corrected
+    return CalibratedDetector(fitted, copy.copy(detector).fit(corrected)), corrected
 
 
 def make_folds(detector: Detector, features: Features, *, limit: int | None = None, workers: int = 1) -> Folds:
@@ -139,7 +139,12 @@ def own_scores(
 
 
 def left_out_scores(
-    rebuilt: Rebuilt, reference: Features, calibration: Features, geometries: Sequence[Geometry], *, workers: int = 1
+    rebuilt: CalibratedDetector,
+    reference: Features,
+    calibration: Features,
+    geometries: Sequence[Geometry],
+    *,
+    workers: int = 1,
 ) -> PartScores | None:
     """Scores of the lot's normals, each by what the others alone give; None where too few would be left.
 
@@ -161,7 +166,7 @@ def left_out_scores(
             fitted = _on_rows(detector, corrected, _rows_without(detector, corrected, n, n + j))
         else:
             fitted = copy.copy(detector).fit(corrected)
-        return Rebuilt(correction, fitted).score(calibration[j])
+        return CalibratedDetector(correction, fitted).score(calibration[j])
 
     parts = list(in_order(leave_out, range(k), workers=workers))
     scores = Scores(torch.cat([part.image for part in parts]), torch.cat([part.cell for part in parts]))

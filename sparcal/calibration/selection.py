@@ -17,7 +17,7 @@ from torch import Tensor
 from sparcal.calibration.thresholds import DISAGREE, chance_of_higher
 
 CANDIDATES = ("sparc-recentred", "sparc", "normals")
-OWN = "identity"  # the station's own reference, uncorrected
+STATION_REFERENCE = "identity"  # the station's own reference, uncorrected
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def judge(base: Trial, tried: Trial, *, asked: bool) -> Choice:
     if helps:
         return Choice(tried.correction, True, f"Calibration helps: {facts}.", (base, tried))
     end = f"{tried.correction} was asked for" if asked else "the station keeps its own reference"
-    taken = tried.correction if asked else OWN
+    taken = tried.correction if asked else STATION_REFERENCE
     return Choice(taken, False, f"Calibration does not help: {facts}; {end}.", (base, tried))
 
 
@@ -115,7 +115,7 @@ def _nothing_to_remove(base: Trial, everything: tuple[Trial, ...]) -> Choice:
         f"There is nothing to remove: with the station's own reference the lot's {len(base.lifts)} good parts score "
         f"{_where(base.lift)} (chance {base.chance:.2f}), so the station keeps it."
     )
-    return Choice(OWN, False, sentence, everything)
+    return Choice(STATION_REFERENCE, False, sentence, everything)
 
 
 def _lifts(own: NDArray[np.float64], lot: NDArray[np.float64]) -> NDArray[np.float64]:

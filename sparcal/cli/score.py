@@ -69,7 +69,7 @@ def score(
 
 def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:
     """Judge what is new; what an earlier run into the same folder has judged stands."""
-    from sparcal.imaging.encode import content_hash
+    from sparcal.imaging.decode import content_hash
 
     known = {} if results is None else {path: row["sha256"] for path, row in results.rows.items()}
     todo = [path for path in found if str(path) not in known or known[str(path)] != content_hash(path)]

@@ -8,8 +8,9 @@ from typing import Any
 
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.timm import TimmEncoder, from_timm_model
-from sparcal.encoders.weights import file_digest, read_state
+from sparcal.encoders.weights import read_state
 from sparcal.errors import MissingExtraError, WeightsError
+from sparcal.files.hashing import file_digest
 
 SIZE = 256
 

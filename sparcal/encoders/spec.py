@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
 from sparcal.errors import DataError
-from sparcal.imaging.find import Preprocess
+from sparcal.imaging.preprocess import Preprocess
 
 Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]

@@ -12,7 +12,7 @@ from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
 from sparcal.errors import DataError
-from sparcal.imaging.find import Preprocess
+from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zipfile
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sparcal.errors import WeightsError
+from sparcal.files.hashing import file_digest
 
 FOLDER_VARIABLE = "SPARCAL_WEIGHTS"
 SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
@@ -100,12 +100,6 @@ def _is_torchscript(path: Path) -> bool:
         return False
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def weights_error(model: str, cause: Exception) -> WeightsError:

@@ -182,11 +182,11 @@ def _input_size(preprocess: Preprocess, kinds: Sequence[Kind]) -> tuple[int, int
 
 def _images(lot: Lot) -> Tensor | None:
     """A few images of the lot, if they are still where they were when it was calibrated."""
-    from sparcal.imaging.find import load_batches
+    from sparcal.imaging.read import read_batches
 
     paths = [Path(path) for path, _ in lot.record.images or lot.station.record.images]
     found = [path for path in paths if path.is_file()][:3]
-    batches = list(load_batches(found, lot.station.encoder.preprocess))
+    batches = list(read_batches(found, lot.station.encoder.preprocess))
     return batches[0].pixels if batches and batches[0].paths else None
 
 

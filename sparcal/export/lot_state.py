@@ -79,7 +79,7 @@ def write_state(state: LotState, path: str | Path) -> Path:
     """Write a lot's state, whole or not at all; returns its path."""
     from safetensors.numpy import save_file
 
-    from sparcal.artifacts import atomic_path
+    from sparcal.files.atomic import atomic_path
 
     header = {"format": FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)

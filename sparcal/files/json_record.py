@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError
+from sparcal.files.atomic import atomic_path
 
 FORMAT = 1
 
@@ -61,32 +60,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(value, stream, indent=1, sort_keys=True, allow_nan=False)
-            stream.write("\n")
-        settle(temporary, 0o644)
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def settle(path: Path, mode: int) -> None:
-    """Have the file on the disk, with these permissions."""
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
-    path.chmod(mode)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the folder's entries on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        json.dump(value, stream, indent=1, sort_keys=True, allow_nan=False)
+        stream.write("\n")

@@ -7,6 +7,7 @@ file with several pages or frames the first counts; EXIF orientation is applied.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from sparcal.errors import DataError, MissingExtraError
+from sparcal.files.hashing import file_digest
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
 MAX_PIXELS = 89_000_000  # just below the size at which Pillow itself starts to warn of decompression bombs
@@ -176,3 +178,13 @@ def _damaged(name: str, error: Exception) -> DataError:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def content_hash(source: ImageSource) -> str:
+    """SHA-256 of a file's bytes, or of the pixels of an image in memory, in hexadecimal."""
+    if isinstance(source, Path | str):
+        return file_digest(Path(source))
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).hexdigest()
+    pixels = np.ascontiguousarray(source)
+    return hashlib.sha256(f"{pixels.dtype} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Images one by one: read, hashed and encoded in order by a few threads, in memory that does not grow with their number.
+"""Images to features: all at once by `encode`, or one by one in memory that does not grow with their number.
 
 Each image is encoded on its own. Its features then depend on nothing but the image, so a score is the same bytes in
 whatever company it was computed, and on a CPU a batch of one is also the fastest.
@@ -6,30 +6,27 @@ whatever company it was computed, and on a CPU a batch of one is also the fastes
 
 from __future__ import annotations
 
-import hashlib
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from sparcal.errors import DataError
-from sparcal.imaging.camera_format import Kind, in_words, is_grey, other_kind
-from sparcal.imaging.find import Failure, Geometry, ImageSource, open_image
+from sparcal.imaging.camera_format import Kind, in_words, other_kind
+from sparcal.imaging.decode import ImageSource, content_hash
+from sparcal.imaging.find import image_sources
+from sparcal.imaging.preprocess import Geometry
+from sparcal.imaging.read import Failure, name_of, read_batches, read_image
+from sparcal.threads import in_order
 from sparcal.types import Encoder, Features
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Grids = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class EncodedImage:
     """One encoded image.
 
     Args:
@@ -51,7 +48,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownImage:
     """An image that was not encoded, because its features are known."""
 
     path: Path
@@ -60,7 +57,7 @@ class Known:
 
 def encode_each(
     encoder: Encoder, sources: Sequence[ImageSource], *, known: Container[str] = (), workers: int = 1
-) -> Iterator[Seen | Known | Failure]:
+) -> Iterator[EncodedImage | KnownImage | Failure]:
     """Every image in order, encoded, or why it was not.
 
     Args:
@@ -68,63 +65,29 @@ def encode_each(
         workers: threads that read and encode; give torch one thread each when there are several.
     """
 
-    def work(job: tuple[int, ImageSource]) -> Seen | Known | Failure:
+    def work(job: tuple[int, ImageSource]) -> EncodedImage | KnownImage | Failure:
         position, source = job
         path = name_of(source, position)
         try:
             digest = content_hash(source)
         except OSError as error:
             return Failure(path, f"{path} must be a readable file, got {error.strerror}: check path and permissions.")
-        return Known(path, digest) if digest in known else encode_one(encoder, source, path)
+        return KnownImage(path, digest) if digest in known else encode_one(encoder, source, path)
 
     return in_order(work, enumerate(sources), workers=workers)
 
 
-def encode_one(encoder: Encoder, source: ImageSource, path: Path) -> Seen | Failure:
+def encode_one(encoder: Encoder, source: ImageSource, path: Path) -> EncodedImage | Failure:
     """One image, read, hashed and encoded, or why it was not."""
-    try:
-        image = open_image(source)
-        pixels, geometry = encoder.preprocess(image)
-    except DataError as error:
-        return Failure(path, str(error))
+    image = read_image(source, path, encoder.preprocess)
+    if isinstance(image, Failure):
+        return image
     with torch.inference_mode():
-        features = encoder(pixels[None])
-    return Seen(path, content_hash(source), features, geometry, is_grey(image))
+        features = encoder(image.pixels[None])
+    return EncodedImage(path, content_hash(source), features, image.geometry, image.grey)
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], *, workers: int) -> Iterator[Result]:
-    """`work` of every item, in order, by `workers` threads that run at most a few items ahead of the consumer."""
-    if workers < 1:
-        raise DataError(f"workers must be at least 1, got {workers}: give the number of cores to use.")
-    waiting = iter(items)
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="sparcal")
-    try:
-        running: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(waiting, 2 * workers))
-        while running:
-            done = running.popleft().result()
-            running.extend(pool.submit(work, item) for item in islice(waiting, 1))
-            yield done
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def name_of(source: ImageSource, position: int) -> Path:
-    """The path of a file; `image-<position>` for an image in memory."""
-    return Path(source) if isinstance(source, Path | str) else Path(f"image-{position}")
-
-
-def content_hash(source: ImageSource) -> str:
-    """SHA-256 of a file's bytes, or of the pixels of an image in memory, in hexadecimal."""
-    if isinstance(source, Path | str):
-        with Path(source).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    if isinstance(source, bytes):
-        return hashlib.sha256(source).hexdigest()
-    pixels = np.ascontiguousarray(source)
-    return hashlib.sha256(f"{pixels.dtype} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
-
-
-def stranger(seen: Seen, grids: Grids, kinds: Sequence[Kind]) -> str | None:
+def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[Kind]) -> str | None:
     """One sentence if the image is of another size or colour than those it would be compared with.
 
     Args:
@@ -140,3 +103,75 @@ def stranger(seen: Seen, grids: Grids, kinds: Sequence[Kind]) -> str | None:
 
 def _text(grids: Grids) -> str:
     return " + ".join("x".join(map(str, grid)) for grid in grids)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Features of the usable images, in order, and what failed."""
+
+    features: Features
+    paths: list[Path]
+    geometries: list[Geometry]
+    failures: list[Failure]
+
+
+def encode(
+    encoder: Encoder,
+    images: ImageSource | Sequence[ImageSource],
+    *,
+    batch_size: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Encoded:
+    """Features of images by an encoder and its own preprocessing.
+
+    Args:
+        images: what `find_images` accepts, or images in memory: one, a sequence, or an (n, H, W, 3) array.
+        batch_size: one at a time is fastest on a CPU, where the activations of a batch leave the cache and are paged in
+            anew for every layer; a GPU wants more.
+        progress: called with (images done, images in all) after each batch.
+    """
+    sources = image_sources(images)
+    store = _Store(len(sources))
+    paths: list[Path] = []
+    geometries: list[Geometry] = []
+    failures: list[Failure] = []
+    for batch in read_batches(sources, encoder.preprocess, batch_size=batch_size):
+        if batch.paths:
+            with torch.inference_mode():
+                part = encoder(batch.pixels)
+            store.add(part)  # outside, so that what is stored is an ordinary tensor
+        paths += batch.paths
+        geometries += batch.geometries
+        failures += batch.failures
+        if progress is not None:
+            progress(len(paths) + len(failures), len(sources))
+    if not paths:
+        raise DataError(
+            f"Encoding needs at least one usable image, got {len(failures)} that failed, the first because: "
+            f"{failures[0].reason}"
+        )
+    return Encoded(store.features(), paths, geometries, failures)
+
+
+class _Store:
+    """Room for the features of all images, taken once: joining parts at the end would need the memory twice."""
+
+    def __init__(self, images: int) -> None:
+        self._room = images
+        self._used = 0
+        self._levels: tuple[Tensor, ...] = ()
+        self._cls: Tensor | None = None
+
+    def add(self, part: Features) -> None:
+        if not self._levels:
+            self._levels = tuple(level.new_empty(self._room, *level.shape[1:]) for level in part.levels)
+            self._cls = None if part.cls is None else part.cls.new_empty(self._room, part.cls.shape[1])
+        span = slice(self._used, self._used + len(part))
+        for level, values in zip(self._levels, part.levels, strict=True):
+            level[span] = values
+        if self._cls is not None and part.cls is not None:
+            self._cls[span] = part.cls
+        self._used += len(part)
+
+    def features(self) -> Features:
+        return Features((*self._levels,), self._cls)[: self._used]

@@ -22,10 +22,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sparcal.artifacts import atomic_path
-from sparcal.encoders.weights import file_digest
 from sparcal.errors import ArtifactError
-from sparcal.imaging.encode import Grids, Seen
+from sparcal.files.atomic import atomic_path
+from sparcal.files.hashing import file_digest
+from sparcal.imaging.encode import EncodedImage, Grids
 from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Features
 
@@ -86,7 +86,7 @@ class FeatureStore:
         """Where the image's cells lie, and whether it is grey."""
         return self._notes[key]
 
-    def add(self, images: Sequence[Seen]) -> None:
+    def add(self, images: Sequence[EncodedImage]) -> None:
         """Write one shard."""
         joined = Features.cat([image.features for image in images])
         tensors = {f"level{i}": _short(level) for i, level in enumerate(joined.levels)}

@@ -13,14 +13,15 @@ from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
 from sparcal.calibration.held_out import Folds, make_folds, own_scores, plain_folds
-from sparcal.encoders.weights import file_digest
 from sparcal.errors import DataError
+from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
 from sparcal.files.versions import versions
-from sparcal.free_memory import require_memory
-from sparcal.imaging.encode import Grids, Known, Seen, encode_each, stranger
-from sparcal.imaging.find import Failure, ImageSource
+from sparcal.imaging.decode import ImageSource
+from sparcal.imaging.encode import EncodedImage, Grids, KnownImage, encode_each, stranger
 from sparcal.imaging.maps import outside_value
+from sparcal.imaging.read import Failure
+from sparcal.memory import require_memory
 from sparcal.station.features import SHARD, FeatureStore
 from sparcal.station.folder import StationFolder
 from sparcal.station.lot_record import REFERENCE_FILE
@@ -59,21 +60,21 @@ def take_in(
     taken = {digest: name for name, digest in before}
     images, left_out = list(before), []
     grids: Grids | None = store.grids
-    waiting: list[Seen] = []
+    waiting: list[EncodedImage] = []
     for number, item in enumerate(encode_each(encoder, sources, known=store, workers=workers), start=1):
         name = str(item.path)
         reason = item.reason if isinstance(item, Failure) else None
-        if isinstance(item, Seen):
+        if isinstance(item, EncodedImage):
             grids = grids or item.features.grids
             reason = stranger(item, grids, ())
-        if isinstance(item, Seen | Known) and item.sha256 in taken:
+        if isinstance(item, EncodedImage | KnownImage) and item.sha256 in taken:
             reason = f"{name} has the same content as {taken[item.sha256]}: one of them is enough."
         if reason is not None:
             left_out.append((name, reason))
         elif not isinstance(item, Failure):
             taken[item.sha256] = name
             images.append((name, item.sha256))
-        if isinstance(item, Seen) and reason is None:
+        if isinstance(item, EncodedImage) and reason is None:
             waiting.append(item)
         if len(waiting) == SHARD:
             store.add(waiting)

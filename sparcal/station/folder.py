@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError, BusyError, DataError
-from sparcal.files.json_record import now, read_json, read_record, settle, sync_folder, write_json
+from sparcal.files.atomic import settle, sync_folder
+from sparcal.files.json_record import now, read_json, read_record, write_json
 from sparcal.files.locks import exclusive
 from sparcal.station.lot_name import folder_name
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparcal.artifacts import atomic_path
 from sparcal.errors import DataError
-from sparcal.imaging.find import open_image
+from sparcal.files.atomic import atomic_path
+from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
 from sparcal.station.judged_page import Row, write_page
 from sparcal.station.lot import Judgement, Lot

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from sparcal.artifacts import atomic_path
 from sparcal.errors import DataError
-from sparcal.imaging.find import open_image
+from sparcal.files.atomic import atomic_path
+from sparcal.imaging.decode import open_image
 from sparcal.station.lot import Lot
 
 Row = dict[str, Any]

@@ -14,16 +14,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.artifacts import load
-from sparcal.calibration.held_out import Rebuilt
-from sparcal.calibration.selection import OWN
+from sparcal.calibration.held_out import CalibratedDetector
+from sparcal.calibration.selection import STATION_REFERENCE
 from sparcal.calibration.thresholds import Threshold
 from sparcal.corrections import Identity
-from sparcal.encoders.weights import file_digest
 from sparcal.errors import ArtifactError
-from sparcal.imaging.encode import Seen, content_hash, encode_one, in_order, name_of, stranger
-from sparcal.imaging.find import Failure, Geometry, ImageSource, image_sources
+from sparcal.files.hashing import file_digest
+from sparcal.imaging.decode import ImageSource, content_hash
+from sparcal.imaging.encode import EncodedImage, encode_one, stranger
+from sparcal.imaging.find import image_sources
 from sparcal.imaging.maps import MapRule, native_map
+from sparcal.imaging.preprocess import Geometry
+from sparcal.imaging.read import Failure, name_of
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
+from sparcal.threads import in_order
 from sparcal.types import Correction, Detector
 
 if TYPE_CHECKING:
@@ -102,16 +106,16 @@ class Lot:
         """One line that says by what images are judged."""
         if self.name is None:
             return "The station's own reference, not calibrated to any lot"
-        how = "the station's own reference" if self.record.correction == OWN else self.record.correction
+        how = "the station's own reference" if self.record.correction == STATION_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
 
     @cached_property
-    def rebuilt(self) -> Rebuilt:
+    def rebuilt(self) -> CalibratedDetector:
         """Correction and detector, as they were written."""
         own = CORRECTION_FILE not in self.record.files
         correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE))
         detector: Detector = load(self._file(REFERENCE_FILE))
-        return Rebuilt(correction, detector)
+        return CalibratedDetector(correction, detector)
 
     def maps(self) -> dict[str, Tensor]:
         """What the checks keep per cell: the share of energy removed, (h, w), and the left-out scores, (k, h, w)."""
@@ -145,7 +149,7 @@ class Lot:
 
         return in_order(work, enumerate(sources), workers=self.station.workers)
 
-    def _judge(self, seen: Seen, rebuilt: Rebuilt) -> Judgement:
+    def _judge(self, seen: EncodedImage, rebuilt: CalibratedDetector) -> Judgement:
         reason = stranger(seen, self.station.grids, self.record.kinds)
         if reason is not None:
             return self._failed(Failure(seen.path, reason), None, seen.sha256)

@@ -15,13 +15,13 @@ from torch import Tensor
 from sparcal.artifacts import save
 from sparcal.calibration.calibrate import Outcome
 from sparcal.calibration.checks import Check, Verdict, worst
-from sparcal.calibration.selection import OWN, Choice, Trial
+from sparcal.calibration.selection import STATION_REFERENCE, Choice, Trial
 from sparcal.calibration.thresholds import Threshold, find_threshold, histogram
-from sparcal.encoders.weights import file_digest
+from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
 from sparcal.files.versions import versions
 from sparcal.imaging.camera_format import Kind
-from sparcal.imaging.encode import Seen
+from sparcal.imaging.encode import EncodedImage
 from sparcal.station.folder import StationFolder
 from sparcal.station.record import StationRecord
 
@@ -124,7 +124,7 @@ def write_state(folder: Path, outcome: Outcome, own_reference: Path) -> dict[str
     Args:
         own_reference: file of the station's own reference, shared by lots that keep it.
     """
-    if outcome.taken.name == OWN:
+    if outcome.taken.name == STATION_REFERENCE:
         _link(own_reference, folder / REFERENCE_FILE)
     else:
         save(outcome.taken.rebuilt.correction, folder / CORRECTION_FILE)
@@ -152,7 +152,9 @@ def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, acti
         folder.log("calibrate", details)
 
 
-def lot_record(name: str, outcome: Outcome, normals: Sequence[Seen], *, of: StationRecord, station: str) -> LotRecord:
+def lot_record(
+    name: str, outcome: Outcome, normals: Sequence[EncodedImage], *, of: StationRecord, station: str
+) -> LotRecord:
     """What is written about a new lot, but for who asked for what, its files, and how long it took.
 
     Args:
@@ -195,9 +197,9 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         station=station,
         host=of.host,
         encoder=of.encoder_id,
-        correction=OWN,
-        asked=OWN,
-        choice=Choice(OWN, None, sentence, ()),
+        correction=STATION_REFERENCE,
+        asked=STATION_REFERENCE,
+        choice=Choice(STATION_REFERENCE, None, sentence, ()),
         images=(),
         kinds=of.kinds,
         image_threshold=find_threshold(of.own, [], false_reject),

@@ -11,15 +11,17 @@ from typing import Any, Self
 
 import torch
 
-from sparcal.calibration.calibrate import AUTO, Grounds, calibrate, preview
+from sparcal.calibration.calibrate import AUTO, CalibrationInputs, calibrate, preview
 from sparcal.calibration.checks import Check
 from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import ArtifactError, DataError, WeightsError
 from sparcal.files.json_record import now, read_json, write_json
 from sparcal.hosts import load_host
-from sparcal.imaging.encode import Grids, Seen, encode_each, stranger
-from sparcal.imaging.find import Failure, ImageSource, image_sources
+from sparcal.imaging.decode import ImageSource
+from sparcal.imaging.encode import EncodedImage, Grids, encode_each, stranger
+from sparcal.imaging.find import image_sources
+from sparcal.imaging.read import Failure
 from sparcal.station.features import FeatureStore
 from sparcal.station.fit import (
     FOLDS_FILE,
@@ -281,10 +283,10 @@ class Station:
         image, pixel = (by_hand(chosen[kind]) if kind in chosen else None for kind in ("image", "pixel"))
         return image or record.image_threshold, pixel or record.pixel_threshold
 
-    def _grounds(self) -> Grounds:
+    def _grounds(self) -> CalibrationInputs:
         store = self._store()
         hashes = [digest for _, digest in self.record.images]
-        return Grounds(
+        return CalibrationInputs(
             detector=self.detector,
             reference=load_features(store, hashes),
             geometries=[store.note(key).geometry for key in hashes],
@@ -299,11 +301,11 @@ class Station:
         store.refresh()
         return store
 
-    def _encode_normals(self, sources: Sequence[ImageSource]) -> list[Seen]:
+    def _encode_normals(self, sources: Sequence[ImageSource]) -> list[EncodedImage]:
         """Every normal must be usable: a lot rests on a few images."""
         seen = []
         for item in encode_each(self.encoder, sources, workers=self.workers):
-            if not isinstance(item, Seen):
+            if not isinstance(item, EncodedImage):
                 raise DataError(item.reason if isinstance(item, Failure) else f"{item.path} could not be encoded.")
             reason = stranger(item, self.grids, self.record.kinds)
             if reason is not None:

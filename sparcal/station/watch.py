@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sparcal.errors import DataError
-from sparcal.imaging.encode import content_hash
+from sparcal.imaging.decode import content_hash
 from sparcal.imaging.find import find_images
 
 POLL_S = 1.0

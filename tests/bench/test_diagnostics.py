@@ -9,7 +9,7 @@ from PIL import Image
 
 from sparcal.bench.diagnostics import contrast, dc_energy, overlap, removed_energy, removed_share, touched_cells
 from sparcal.errors import NotFittedError, ShapeError
-from sparcal.imaging.find import Preprocess
+from sparcal.imaging.preprocess import Preprocess
 from sparcal.sparc import SPARC
 from sparcal.types import Features
 from tests.support.random_features import random_features

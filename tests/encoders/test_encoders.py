@@ -18,7 +18,7 @@ from sparcal.encoders.aggregate import mean, nearest, patchcore, pool
 from sparcal.encoders.bundled import load_bundled
 from sparcal.encoders.weights import FOLDER_VARIABLE
 from sparcal.errors import DataError, ShapeError, WeightsError
-from sparcal.imaging.find import encode
+from sparcal.imaging.encode import encode
 from sparcal.types import Encoder
 
 ESPRESSO, EGYPTIAN_CAT_AND_KIN = 967, {281, 282, 283, 284, 285}

@@ -19,7 +19,7 @@ from sparcal.encoders.spec import Recipe
 from sparcal.encoders.vv_attention import value_attention
 from sparcal.encoders.weights import FOLDER_VARIABLE, read_state
 from sparcal.errors import DataError, MissingExtraError, ShapeError, WeightsError
-from sparcal.imaging.find import encode
+from sparcal.imaging.encode import encode
 from sparcal.types import Encoder
 from tests.support.tiny_clip import (
     CHANNELS,

@@ -19,9 +19,9 @@ from sparcal.export.lot import export_model, export_state
 from sparcal.export.lot_state import LotFacts, LotState, check_shapes, read_state, write_state
 from sparcal.export.runner import load_exported, main, save_map
 from sparcal.files.json_record import write_record
-from sparcal.imaging.find import load_batches
 from sparcal.imaging.maps import native_map, outside_value
 from sparcal.imaging.preprocess import Preprocess
+from sparcal.imaging.read import read_batches
 from tests.support.lot_models import calibrated, photographs
 
 # What an edge machine has: numpy, Pillow, onnxruntime, and nothing else that sparcal uses.
@@ -70,7 +70,7 @@ def test_it_runs_where_there_is_no_torch(model, exported, part, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == "False\n"
     said = json.loads(done.stdout)
-    batch = next(load_batches([part], model.encoder.preprocess))
+    batch = next(read_batches([part], model.encoder.preprocess))
     scores, _ = model.score(batch.pixels)
     assert said["score"] == pytest.approx(float(scores.image), rel=1e-3)
     assert said["threshold"] == pytest.approx(model.threshold, rel=1e-6)
@@ -91,7 +91,7 @@ def test_it_runs_where_there_is_no_torch(model, exported, part, tmp_path):
     ],
 )
 def test_the_graph_is_fed_what_the_encoder_was_fed(preprocess, part):
-    batch = next(load_batches([part], preprocess))
+    batch = next(read_batches([part], preprocess))
     array, geometry = preprocess.array(Image.open(part))
     np.testing.assert_array_equal(array, batch.pixels[0])
     assert array.dtype == np.float32

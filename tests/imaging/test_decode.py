@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.decode import MAX_PIXELS
-from sparcal.imaging.find import open_image
+from sparcal.imaging.decode import MAX_PIXELS, open_image
 
 RGB = np.random.default_rng(0).integers(0, 256, (13, 21, 3), dtype=np.uint8)
 DEEP = np.random.default_rng(1).integers(0, 65536, (13, 21, 4), dtype=np.uint16)

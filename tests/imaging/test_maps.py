@@ -11,8 +11,8 @@ from PIL import Image
 from torch.nn.functional import interpolate
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.imaging.find import Geometry, Preprocess
 from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value, overlay, top_mean
+from sparcal.imaging.preprocess import Geometry, Preprocess
 
 GRIDS = [(28, 28, 8), (7, 11, 14), (1, 5, 16), (3, 1, 4), (56, 56, 4)]  # h, w, cell_pixels
 MODES = {

@@ -12,7 +12,7 @@ from torchvision import transforms
 
 from sparcal.errors import DataError
 from sparcal.imaging import preprocess as module
-from sparcal.imaging.find import Geometry, Preprocess
+from sparcal.imaging.preprocess import Geometry, Preprocess
 
 SIZES = [(40, 60), (61, 43), (50, 50), (33, 90), (300, 257)]  # H, W
 PLAIN = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from sparcal.calibration.held_out import (
-    Rebuilt,
+    CalibratedDetector,
     left_out_scores,
     make_folds,
     own_scores,
@@ -171,7 +171,7 @@ def test_a_test_side_correction_leaves_the_reference():
     correction = CORRECTIONS["sparc"](on="test")
     rebuilt, corrected = rebuild(PatchCore(coreset=1), correction, grids(6, 1), grids(3, 2))
     assert torch.equal(corrected.levels[0], grids(6, 1).levels[0])
-    plain = Rebuilt(CORRECTIONS["identity"](), rebuilt.detector)
+    plain = CalibratedDetector(CORRECTIONS["identity"](), rebuilt.detector)
     assert not torch.equal(rebuilt.score(grids(2, 3)).image, plain.score(grids(2, 3)).image)
 
 

@@ -99,7 +99,7 @@ def moments(nursery, count, seed, *words):
 
 def whole_lots(station):
     """Every lot, after reading each of its files against its digest."""
-    from sparcal.encoders.weights import file_digest
+    from sparcal.files.hashing import file_digest
 
     folder = StationFolder(station)
     names = []

@@ -20,8 +20,9 @@ from sparcal.bench.metrics import AuproAccumulator, auroc
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
-from sparcal.imaging.find import Geometry, encode
+from sparcal.imaging.encode import encode
 from sparcal.imaging.maps import native_map, outside_value
+from sparcal.imaging.preprocess import Geometry
 from sparcal.rendering.parts import DemoSet, Part, make_demo
 from sparcal.score import score_lot
 from sparcal.types import Detector, Encoder, Features, Scores

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sparcal import __version__
-from sparcal.artifacts import atomic_path
 from sparcal.bench.demo.comparison import BASE, Demonstration, Row, Shown, summarise
+from sparcal.files.atomic import atomic_path
 from sparcal.hosts import HOSTS
 from sparcal.imaging.maps import overlay
 from sparcal.rendering.parts import Part

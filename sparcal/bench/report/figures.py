@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcal.artifacts import atomic_path
 from sparcal.bench.plan.contenders import title_of
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.report.measured import Measured
@@ -38,6 +37,7 @@ from sparcal.bench.report.paper import PAPER_TABLES, Place, paper_value
 from sparcal.bench.run.folder import Results
 from sparcal.bench.run.pictures import Picture, read_picture
 from sparcal.errors import DataError, MissingExtraError
+from sparcal.files.atomic import atomic_path
 from sparcal.imaging.maps import overlay
 
 KINDS = ("curves", "hosts", "sides")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparcal.artifacts import atomic_path
 from sparcal.bench.report.figures import Figure, draw_figure
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
@@ -17,6 +16,7 @@ from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.table import Table, fill
 from sparcal.bench.run.folder import Results
 from sparcal.bench.run.row import Row, write_rows
+from sparcal.files.atomic import atomic_path
 
 WRITERS = {"md": to_markdown, "latex": to_latex, "csv": to_csv, "html": to_html}
 SUFFIXES = {"md": ".md", "latex": ".tex", "csv": ".csv", "html": ".html"}

@@ -25,10 +25,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sparcal.artifacts import atomic_path
-from sparcal.encoders.weights import file_digest
 from sparcal.errors import DataError
-from sparcal.imaging.find import Geometry, load_batches
+from sparcal.files.atomic import atomic_path
+from sparcal.files.hashing import file_digest
+from sparcal.imaging.preprocess import Geometry
+from sparcal.imaging.read import read_batches
 from sparcal.types import Encoder, Features
 
 Precision = Literal["float32", "float16"]
@@ -169,7 +170,7 @@ class FeatureCache:
     def _encoded(self, encoder: Encoder, images: Sequence[Path], device: str) -> Iterator[tuple[Features, Geometry]]:
         """Features of each image, computed on its own while the next file is being read."""
         dtype = getattr(torch, self.precision)
-        for batch in load_batches(images, encoder.preprocess, batch_size=1, workers=1):
+        for batch in read_batches(images, encoder.preprocess, batch_size=1, workers=1):
             if batch.failures:
                 raise DataError(batch.failures[0].reason)
             with torch.inference_mode():

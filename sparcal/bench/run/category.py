@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparcal.bench.datasets import Record
-from sparcal.imaging.find import Geometry
+from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Features
 
 

@@ -33,7 +33,8 @@ from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.encoders.timm import TimmEncoder
 from sparcal.errors import DataError
-from sparcal.imaging.find import Geometry, load_batches
+from sparcal.imaging.preprocess import Geometry
+from sparcal.imaging.read import read_batches
 from sparcal.score import score_lot
 from sparcal.sparc import EvidenceWarning
 from sparcal.types import Correction, Detector, Encoder, Features, Scores
@@ -212,7 +213,7 @@ class Evaluator:
         if not isinstance(encoder, TimmEncoder):
             raise DataError(f"batchnorm needs a timm encoder, got {encoder.id}: use a ResNet or EfficientNet of timm.")
         images = [record.image for record in draw.calibration]
-        batch = next(load_batches(images, encoder.preprocess, batch_size=len(images)))
+        batch = next(read_batches(images, encoder.preprocess, batch_size=len(images)))
         if batch.failures:
             raise DataError(batch.failures[0].reason)
         return adapt_batchnorm(encoder, batch.pixels.to(self._place.device), source_weight=source_weight)

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sparcal.artifacts import atomic_path, write_json
 from sparcal.bench.plan.experiment import Experiment, parse_experiment
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.pictures import Picture, write_picture
 from sparcal.bench.run.row import Row, read_rows, write_row
 from sparcal.errors import ArtifactError, DataError
+from sparcal.files.atomic import atomic_path
+from sparcal.files.json_record import write_json
 
 FORMAT = 1
 Mode = Literal["new", "resume", "restart"]

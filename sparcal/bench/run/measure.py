@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sparcal.bench.datasets import Record, read_mask
 from sparcal.bench.metrics import AuproAccumulator, auroc
-from sparcal.imaging.find import Geometry
 from sparcal.imaging.maps import MapRule, native_map, outside_value
+from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Scores
 
 METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")

@@ -9,13 +9,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcal.artifacts import atomic_path
 from sparcal.bench.datasets import Record, read_mask
 from sparcal.bench.run.measure import one_map
 from sparcal.errors import ArtifactError
+from sparcal.files.atomic import atomic_path
 from sparcal.imaging.decode import open_image
-from sparcal.imaging.find import Geometry
 from sparcal.imaging.maps import MapRule
+from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Scores
 
 LONGEST = 512  # pixels of the longer side

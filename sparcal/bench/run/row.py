@@ -10,12 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sparcal.artifacts import atomic_path
 from sparcal.bench.plan.protocol import PROTOCOL, Draw
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.measure import METRICS
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import MissingExtraError
+from sparcal.files.atomic import atomic_path
 
 Row = dict[str, Any]
 

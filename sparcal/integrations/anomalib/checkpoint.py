@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sparcal.artifacts import atomic_path
 from sparcal.errors import ArtifactError
+from sparcal.files.atomic import atomic_path
 from sparcal.integrations.anomalib.adapters import WinClipAdapter, refuse_calibrated
 from sparcal.integrations.anomalib.layers import layer_from_state
 from sparcal.integrations.anomalib.models import LAYER

@@ -124,7 +124,7 @@ def take(database: Database, store: Store, lot: str, report: Callable[[int, int]
 
 
 def _files(folder: Path) -> dict[bytes, Seen]:
-    from sparcal.imaging.find import find_images  # it loads torch, which the server does not need
+    from sparcal.imaging.find import find_images
 
     try:
         paths = find_images(folder)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from sparcal.bench.run.cache import FeatureCache, words_digest
 from sparcal.errors import DataError
-from sparcal.imaging.find import Preprocess
+from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
 

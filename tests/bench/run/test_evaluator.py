@@ -20,8 +20,9 @@ from sparcal.bench.run.workplace import Workplace, check_device
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.errors import DataError
-from sparcal.imaging.find import encode, load_batches
+from sparcal.imaging.encode import encode
 from sparcal.imaging.maps import native_map, outside_value
+from sparcal.imaging.read import read_batches
 from sparcal.score import score_lot
 from tests.support.trees import write_tree
 
@@ -118,7 +119,7 @@ def test_batch_norm_encodes_everything_again(copy, evaluator, word, weight):
     encoder = load_contender(asked).encoder
     images = [copy / path for path in row["calibration"]]
     assert len(images) == (12 if word == "full-normal" else 4)
-    pixels = next(load_batches(images, encoder.preprocess, batch_size=len(images))).pixels
+    pixels = next(read_batches(images, encoder.preprocess, batch_size=len(images))).pixels
     adapted = adapt_batchnorm(encoder, pixels, source_weight=weight)
     np.testing.assert_allclose(numbers(row, "corrected"), by_hand(copy, asked, adapted)[0], atol=1e-3)
 

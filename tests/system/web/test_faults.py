@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from sparcal.encoders.weights import file_digest
+from sparcal.files.hashing import file_digest
 from sparcal.station.folder import StationFolder
 from tests.support.served import children, serve
 

@@ -1,0 +1,48 @@
+"""Files that are whole or absent: written under a temporary name beside the target, synced, then renamed onto it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        settle(temporary, 0o666 & ~_umask())  # mkstemp makes files private; a station is shared by a line
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def settle(path: Path, mode: int) -> None:
+    """Make sure that the file is on the disk, with these permissions."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+    path.chmod(mode)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the folder's entries are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

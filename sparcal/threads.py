@@ -1,0 +1,38 @@
+"""Work done by a few threads, handed out in order, in memory that does not grow with the number of items."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from sparcal.errors import DataError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], *, workers: int, ahead: int | None = None
+) -> Iterator[Result]:
+    """`work` of every item, in order, by `workers` threads that run at most a few items ahead of the consumer.
+
+    Args:
+        ahead: items that may be under way or done before they are asked for; twice the workers unless given.
+    """
+    if workers < 1:
+        raise DataError(f"workers must be at least 1, got {workers}: give the number of cores to use.")
+    waiting = iter(items)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="sparcal")
+    try:
+        running: deque[Future[Result]] = deque(
+            pool.submit(work, item) for item in islice(waiting, ahead or 2 * workers)
+        )
+        while running:
+            done = running.popleft().result()
+            running.extend(pool.submit(work, item) for item in islice(waiting, 1))
+            yield done
+    finally:
+        pool.shutdown(cancel_futures=True)
