@@ -1,0 +1,127 @@
+"""Planted defects: drawn on good parts, so that it can be tried what a lot will find before a bad part has been seen.
+
+Quality engineers know them as challenge parts. Kinds, sizes, contrasts and places come from a seed; sizes and contrasts
+are log-uniform, and stratified, so that even a few dozen defects cover the range from barely visible to a fifth of the
+image. They are drawn on the native image, before any preprocessing, and only where the part is (`outline`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcal.calibration.planted_kinds import KINDS
+from sparcal.errors import DataError
+
+Pixels = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+SIZES = (0.012, 0.20)  # of the image's shorter side
+CONTRASTS = (12.0, 90.0)  # grey levels by which the pixels of the defect change on average, at most
+FEWEST_PIXELS = 3.0  # below this a defect is less than a camera resolves
+VISIBLE = 2.0  # grey levels from which a pixel counts as changed
+TRIES = 8  # places that are tried for a defect which shows only where there is structure
+
+
+@dataclass(frozen=True)
+class PlantedDefect:
+    """One defect, before it is drawn.
+
+    Args:
+        kind: one of KINDS.
+        size: largest extent, as a share of the image's shorter side.
+        contrast: mean change of its pixels in grey levels, at most.
+        seed: of its shape, colour and place.
+    """
+
+    kind: str
+    size: float
+    contrast: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise DataError(f"unknown kind of planted defect {self.kind!r}; choose from {', '.join(KINDS)}.")
+        if not 0 < self.size <= 1:
+            raise DataError(f"A planted defect's size is a share of the image, above 0 and at most 1, got {self.size}.")
+        if not 0 < self.contrast <= 255:
+            raise DataError(f"A planted defect's contrast is above 0 and at most 255 grey levels, got {self.contrast}.")
+
+
+def draw_defects(n: int, seed: int) -> list[PlantedDefect]:
+    """n defects: kinds in turn, sizes and contrasts log-uniform, one in each n-th of the range.
+
+    Asking for another n or seed gives other defects; the same n and seed give the same ones on every machine.
+    """
+    if n < 1:
+        raise DataError(f"A self-test needs at least 1 planted defect, got {n}: ask for 64.")
+    rng = np.random.default_rng([seed, n])
+    names = list(KINDS)
+    kinds = [names[i % len(names)] for i in rng.permutation(n)]
+    sizes, contrasts = (_spread(n, *limits, rng) for limits in (SIZES, CONTRASTS))
+    seeds = rng.integers(0, 2**31, n)
+    return [
+        PlantedDefect(kind, float(size), float(contrast), int(one))
+        for kind, size, contrast, one in zip(kinds, sizes, contrasts, seeds, strict=True)
+    ]
+
+
+def plant(image: Pixels, defect: PlantedDefect, outline: Mask | None = None) -> tuple[Pixels, Mask]:
+    """The image with the defect on it, and the pixels that changed.
+
+    Args:
+        image: (H, W, 3), RGB.
+        outline: where the part is, on a grid of any size that is laid over the image; everywhere unless given.
+    """
+    rng = np.random.default_rng([defect.seed, 1])
+    size = max(FEWEST_PIXELS, defect.size * min(image.shape[:2]))
+    best: tuple[float, Pixels, Mask] | None = None
+    for place in _places(image.shape[:2], outline, rng):
+        changed, mask = _draw(image, defect, size, place)
+        strength = float(np.abs(changed.astype(np.int16) - image)[mask].mean()) if mask.any() else 0.0
+        if best is None or strength > best[0]:
+            best = strength, changed, mask
+        if strength >= 0.5 * defect.contrast:
+            break
+    assert best is not None
+    return best[1], best[2]
+
+
+def _draw(image: Pixels, defect: PlantedDefect, size: float, place: tuple[int, int]) -> tuple[Pixels, Mask]:
+    half = int(np.ceil(size * 0.75)) + 4
+    rows, columns = (
+        np.clip(np.arange(c - half, c + half + 1), 0, n - 1) for c, n in zip(place, image.shape, strict=False)
+    )
+    square = image[np.ix_(rows, columns)].astype(np.float32)
+    drawn, _ = KINDS[defect.kind](square, size, defect.contrast, np.random.default_rng([defect.seed, 2]))
+    top, left = max(0, half - place[0]), max(0, half - place[1])
+    down, right = (
+        min(2 * half + 1, image.shape[0] - place[0] + half),
+        min(2 * half + 1, image.shape[1] - place[1] + half),
+    )
+    span = np.s_[place[0] - half + top : place[0] - half + down, place[1] - half + left : place[1] - half + right]
+    drawn = np.clip(drawn, 0, 255)[top:down, left:right]
+    changed, mask = image.copy(), np.zeros(image.shape[:2], bool)
+    changed[span] = np.rint(drawn).astype(np.uint8)
+    mask[span] = np.abs(drawn - square[top:down, left:right]).max(axis=2) >= VISIBLE
+    return changed, mask
+
+
+def _places(shape: tuple[int, ...], outline: Mask | None, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Pixels to try, each on the part."""
+    cells = np.argwhere(np.ones((1, 1), bool) if outline is None else outline)
+    grid = (1, 1) if outline is None else outline.shape
+    if len(cells) == 0:
+        raise DataError("Planted defects need a part to lie on, got an outline without a cell: give one that has some.")
+    chosen = cells[rng.integers(0, len(cells), TRIES)] + rng.random((TRIES, 2))
+    pixels = (chosen / grid * shape[:2]).astype(int)
+    return [(int(y), int(x)) for y, x in pixels]
+
+
+def _spread(n: int, low: float, high: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """n log-uniform numbers, one in each n-th of the range, in random order."""
+    steps = (rng.permutation(n) + rng.random(n)) / n
+    spread: NDArray[np.float64] = np.exp(np.log(low) + steps * (np.log(high) - np.log(low)))
+    return spread
