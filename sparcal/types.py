@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]
 Index = int | slice | Sequence[int] | Tensor
+Learned = TypeVar("Learned")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +168,41 @@ class Detector(Protocol):
     def score(self, features: Features) -> Scores: ...
 
 
+class KeepsRows(Detector, Protocol):
+    """A detector whose reference is some rows of the reference features, which another reference may stand in for.
+
+    Rows count the n h w features of a reference image by image.
+    """
+
+    @property
+    def thins(self) -> bool:
+        """Whether choosing the rows is a selection worth keeping, rather than taking all of them."""
+        ...
+
+    @property
+    def rows(self) -> Tensor:
+        """(m,): the rows that `fit` kept."""
+        ...
+
+    def rows_from(self, image: int, *, cells: int) -> Tensor:
+        """The kept rows of this image and all after it, where each image has `cells` features."""
+        ...
+
+    def rows_without(self, image: int, *, cells: int) -> Tensor:
+        """The kept rows less those of one image; the rows of later images move up to close the gap."""
+        ...
+
+    def restricted_to(self, reference: Features, rows: Tensor) -> Self:
+        """A fitted copy that keeps these rows of `reference`."""
+        ...
+
+
+def keeps_rows(detector: Detector) -> TypeGuard[KeepsRows]:
+    """Whether the detector thins its reference to rows that can be kept."""
+    # Not isinstance: before Python 3.12 that would read `rows`, which an unfitted detector refuses.
+    return hasattr(type(detector), "restricted_to") and bool(getattr(detector, "thins", False))
+
+
 def require_reference(thing: object, reference: Features | None) -> Features:
     """`reference`, or a DataError where a detector that needs one got none."""
     if reference is None or len(reference) == 0:
@@ -177,8 +213,14 @@ def require_reference(thing: object, reference: Features | None) -> Features:
     return reference
 
 
-def require_fitted(thing: object, state: str) -> None:
-    """Raise NotFittedError unless `thing.state` is set."""
-    if getattr(thing, state, None) is None:
+def fitted(thing: object, state: Learned | None) -> Learned:
+    """`state`, which `thing.fit` sets, or a NotFittedError where `fit` has not run yet."""
+    if state is None:
         name = type(thing).__name__
         raise NotFittedError(f"{name} must be fitted before use, got an unfitted one: call {name}.fit first.")
+    return state
+
+
+def require_fitted(thing: object, state: str) -> None:
+    """Raise NotFittedError unless `thing.state` is set."""
+    fitted(thing, getattr(thing, state, None))

@@ -17,6 +17,7 @@ Where this differs from the authors' code:
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -28,7 +29,7 @@ from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import Bank, greedy_coreset, nearest
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 
@@ -84,11 +85,10 @@ class PatchCore:
 
     def score(self, features: Features) -> Scores:
         """Distance of each cell to the bank, and its largest value per image."""
-        require_fitted(self, "bank_")
-        assert self.bank_ is not None
-        level = scored_level("PatchCore", features, self.bank_.shape[1])
-        k = min(self.neighbours, len(self.bank_))
-        self._search = Bank.again(self._search, self.bank_)
+        bank = fitted(self, self.bank_)
+        level = scored_level("PatchCore", features, bank.shape[1])
+        k = min(self.neighbours, len(bank))
+        self._search = Bank.again(self._search, bank)
         distances, indices = nearest(level.flatten(0, 2), self._search, k=k, squared=self.squared)
         cell = distances.mean(dim=1).reshape(level.shape[:3])
         image, worst = cell.flatten(1).max(dim=1)
@@ -97,6 +97,38 @@ class PatchCore:
             matched = indices[:, 0].reshape(len(level), -1)[images, worst]
             image = image * novelty(level.flatten(1, 2)[images, worst], matched, self._search, self.reweight)
         return Scores(image, cell)
+
+    @property
+    def thins(self) -> bool:
+        """Whether the bank is a coreset, whose choice costs more than all the rest of `fit`."""
+        return self.coreset < 1
+
+    @property
+    def rows(self) -> Tensor:
+        """(m,): which of the n h w reference features the bank holds."""
+        return fitted(self, self.rows_)
+
+    def rows_from(self, image: int, *, cells: int) -> Tensor:
+        """The kept rows of this image and all after it, where each image has `cells` features."""
+        return self.rows[self.rows >= image * cells]
+
+    def rows_without(self, image: int, *, cells: int) -> Tensor:
+        """The kept rows less those of one image; the rows of later images move up to close the gap."""
+        before = self.rows[self.rows < image * cells]
+        return torch.cat([before, self.rows_from(image + 1, cells=cells) - cells])
+
+    def restricted_to(self, reference: Features, rows: Tensor) -> Self:
+        """A copy whose bank is these rows of another reference, with no selection."""
+        points = only_level("PatchCore", require_reference(self, reference)).flatten(0, 2)
+        if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= len(points):
+            got = "none" if len(rows) == 0 else f"{int(rows.min())} to {int(rows.max())}"
+            raise DataError(
+                f"PatchCore.restricted_to needs rows among the {len(points)} of the reference, got {got}: "
+                "take them from a fit on as many images."
+            )
+        thinned = copy.copy(self)
+        thinned.rows_, thinned.bank_ = rows, points[rows]
+        return thinned
 
     def _select(self, points: Tensor) -> Tensor:
         random = torch.Generator().manual_seed(self.seed)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sparcal.detectors.padim import PaDiM
 from sparcal.detectors.patchcore import (
     PatchCore,
     johnson_lindenstrauss_dimension,
@@ -16,9 +17,9 @@ from sparcal.detectors.patchcore import (
     sparse_projection,
     uniform_projection,
 )
-from sparcal.errors import DataError
+from sparcal.errors import DataError, NotFittedError
 from sparcal.neighbours.search import Bank
-from sparcal.types import Features
+from sparcal.types import Features, keeps_rows
 from tests.support.contracts import normal_features
 
 make = normal_features((4, 5, 6))
@@ -174,3 +175,50 @@ def test_a_new_reference_replaces_the_prepared_bank() -> None:
     second = detector.fit(make(6, 50)).score(make(2, 9))
     assert torch.equal(second.cell, PatchCore(coreset=1).fit(make(6, 50)).score(make(2, 9)).cell)
     assert not torch.equal(second.cell, first.cell)
+
+
+def test_restricted_to_takes_the_bank_from_another_reference() -> None:
+    original = PatchCore(seed=2).fit(make(6, 0))
+    bank = original.bank_
+    other = make(6, 90)
+    moved = original.restricted_to(other, original.rows)
+    assert torch.equal(moved.bank_, other.levels[0].flatten(0, 2)[original.rows])
+    assert torch.equal(moved.rows, original.rows)
+    assert original.bank_ is bank
+    everything = PatchCore(coreset=1).fit(other)
+    alone = everything.restricted_to(other, torch.arange(20, 40))
+    assert torch.equal(alone.score(make(2, 50)).cell, PatchCore(coreset=1).fit(other[1]).score(make(2, 50)).cell)
+
+
+def test_restricted_to_widens_short_features_as_fit_does() -> None:
+    half = Features((make(6, 0).levels[0].half(),))
+    assert PatchCore().fit(half).restricted_to(half, torch.arange(3)).bank_.dtype == torch.float32
+
+
+def test_rows_of_images_are_told_apart() -> None:
+    detector = PatchCore(coreset=0.5).fit(make(6, 0))
+    kept = detector.rows.tolist()
+    assert detector.rows_from(4, cells=20).tolist() == [row for row in kept if row >= 80]
+    expected = [row for row in kept if row < 40] + [row - 20 for row in kept if row >= 60]
+    assert detector.rows_without(2, cells=20).tolist() == expected
+    assert sorted(detector.rows_without(6, cells=20).tolist()) == sorted(kept)  # an image that was never there
+
+
+def test_only_a_coreset_is_worth_keeping() -> None:
+    assert keeps_rows(PatchCore())
+    assert not keeps_rows(PatchCore(coreset=1))
+    assert not keeps_rows(PaDiM())
+
+
+def test_rows_of_an_unfitted_patchcore_are_refused() -> None:
+    with pytest.raises(NotFittedError, match="PatchCore must be fitted before use, got an unfitted one"):
+        _ = PatchCore().rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "got"), [([], "none"), ([0, 40], "0 to 40"), ([-1, 3], "-1 to 3")], ids=("none", "beyond", "negative")
+)
+def test_rows_outside_the_reference_are_refused(rows: list[int], got: str) -> None:
+    chosen = torch.tensor(rows, dtype=torch.int64)
+    with pytest.raises(DataError, match=f"needs rows among the 40 of the reference, got {got}: take them from"):
+        PatchCore().fit(make(6, 0)).restricted_to(make(2, 0), chosen)
