@@ -113,7 +113,7 @@ def test_a_run_that_is_cut_off_and_resumed_gives_the_same_tables(folder, tmp_pat
     """The quick version of the SIGKILL test below: the run ends after 7 and again after 5 units."""
     call = [*small(folder), "--workers", "1", "--out"]
     assert run([*call, str(tmp_path / "whole")]) == 0
-    right = work.Results.finish
+    right = work.RunFolder.finish
     for left in (7, 5, None):
         count = iter(range(left)) if left is not None else None
 
@@ -122,7 +122,7 @@ def test_a_run_that_is_cut_off_and_resumed_gives_the_same_tables(folder, tmp_pat
                 raise KeyboardInterrupt
             right(self, unit, row, picture)
 
-        monkeypatch.setattr(work.Results, "finish", finish)
+        monkeypatch.setattr(work.RunFolder, "finish", finish)
         code = run([*call, str(tmp_path / "cut"), *(["--resume"] if left != 7 else [])])
         assert code == (0 if left is None else 130)
     for name in ("whole", "cut"):

@@ -14,7 +14,7 @@ from skimage import data
 from torch.nn.functional import adaptive_avg_pool1d, avg_pool2d, interpolate, unfold
 
 from sparcal.encoders import load_encoder, parse_spec
-from sparcal.encoders.aggregate import mean, nearest, patchcore, pool
+from sparcal.encoders.aggregate import mean, nearest_upsampled, patchcore, pool
 from sparcal.encoders.bundled import load_bundled
 from sparcal.encoders.weights import FOLDER_VARIABLE
 from sparcal.errors import DataError, ShapeError, WeightsError
@@ -45,7 +45,7 @@ def _pil(array):
     [
         ("bundled", ((32, 32, 152),), 8),
         ("timm:resnet18.a1_in1k?layers=4,8,16,32&aggregate=levels", ((56, 56, 64), (28, 28, 128), (14, 14, 256), (7, 7, 512)), 4),
-        ("timm:resnet18.a1_in1k?layers=4,8,16&aggregate=nearest&size=64", ((16, 16, 448),), 4),
+        ("timm:resnet18.a1_in1k?layers=4,8,16&aggregate=nearest_upsampled&size=64", ((16, 16, 448),), 4),
         ("timm:convnext_atto.d2_in1k?size=96", ((12, 12, 240),), 8),
         ("timm:swin_tiny_patch4_window7_224.ms_in1k?size=112", ((14, 14, 576),), 8),
         ("timm:vit_tiny_patch16_224.augreg_in21k?size=96", ((6, 6, 192),), 16),
@@ -114,7 +114,7 @@ def test_patchcore_aggregate_equals_the_unfolded_procedure():
 def test_other_aggregates():
     fine, coarse = torch.randn(2, 4, 6, 6), torch.randn(2, 5, 3, 3)
     want = torch.cat([fine, coarse.repeat_interleave(2, 2).repeat_interleave(2, 3)], dim=1)
-    assert torch.equal(nearest([fine, coarse])[0].permute(0, 3, 1, 2), want)
+    assert torch.equal(nearest_upsampled([fine, coarse])[0].permute(0, 3, 1, 2), want)
     blurred = interpolate(avg_pool2d(coarse, 3, 1, 1), size=(6, 6), mode="bilinear", align_corners=False)
     assert torch.equal(pool([fine, coarse])[0][..., 4:].permute(0, 3, 1, 2), blurred)
     with pytest.raises(ShapeError, match="'mean' needs layers of one shape"):

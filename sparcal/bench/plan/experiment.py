@@ -33,12 +33,10 @@ from typing import Any
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.datasets.rendered import RENDERED, Rendering
 from sparcal.bench.plan.contenders import FEATURES, NAMES, QUERY_CONDITIONED
-from sparcal.bench.plan.unit import Value
+from sparcal.bench.plan.unit import BATCHNORM, SettingValue
 from sparcal.bench.plan.variant import Variant
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
-
-BATCHNORM = "batchnorm"
 
 # The paper's groups of benchmarks; within a pool each category weighs the same.
 POOLS: dict[str, tuple[str, ...]] = {
@@ -88,7 +86,7 @@ class Experiment:
     units: tuple[Block, ...]
     encoders: Mapping[str, str] = field(default_factory=dict)
     backbones: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, SettingValue]] = field(default_factory=dict)
     rendered: Rendering = field(default_factory=Rendering)
     pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tables: tuple[Mapping[str, Any], ...] = ()
