@@ -30,7 +30,7 @@ __all__ = [
     "write_demo",
 ]
 
-Shift = Literal["lights", "random", "moved", "none"]
+Shift = Literal["lights", "random", "none", "moved"]
 
 TRAINING_LIGHT = Light("training", (-0.55, -0.75, 1.25))
 LOT_LIGHTS: tuple[Light, ...] = (

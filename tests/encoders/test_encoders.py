@@ -45,7 +45,7 @@ def _pil(array):
     [
         ("bundled", ((32, 32, 152),), 8),
         ("timm:resnet18.a1_in1k?layers=4,8,16,32&aggregate=levels", ((56, 56, 64), (28, 28, 128), (14, 14, 256), (7, 7, 512)), 4),
-        ("timm:resnet18.a1_in1k?layers=4,8,16&aggregate=nearest_upsampled&size=64", ((16, 16, 448),), 4),
+        ("timm:resnet18.a1_in1k?layers=4,8,16&aggregate=nearest&size=64", ((16, 16, 448),), 4),
         ("timm:convnext_atto.d2_in1k?size=96", ((12, 12, 240),), 8),
         ("timm:swin_tiny_patch4_window7_224.ms_in1k?size=112", ((14, 14, 576),), 8),
         ("timm:vit_tiny_patch16_224.augreg_in21k?size=96", ((6, 6, 192),), 16),

@@ -27,7 +27,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from sparcal.bench.datasets import DATASETS
@@ -112,15 +111,6 @@ class Experiment:
         if name == MEAN_OF_DATASETS:
             return self.datasets
         return {**POOLS, **self.pools}.get(name, (name,))
-
-
-def read_experiment(path: Path) -> Experiment:
-    """The experiment of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"The experiment {path} must be a readable file, got {error.strerror}: check it.") from error
-    return parse_experiment(text, path.name)
 
 
 def parse_experiment(text: str, source: str) -> Experiment:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparcal.bench.experiments import experiment_source
 from sparcal.bench.metrics import METRICS
 from sparcal.bench.plan.expand import Overrides, plan_units
-from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, parse_experiment, read_experiment
+from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, parse_experiment
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import TablePlace, paper_table
 from sparcal.bench.report.table import ABSENT, MISSING, UNDEFINED, fill, number_text, p_text
 from sparcal.errors import DataError
 
-EXPERIMENTS = Path(__file__).parents[3] / "sparcal/bench/experiments"
 PROMPTS = Overrides(prompts={"anomalyclip-v": "v.pth", "anomalyclip-m": "m.pth"})
 DATASETS = ("mvtec-ad-2", "aebad-s", "visa", "rad")
 
@@ -45,7 +44,7 @@ def printed():
 
 def from_categories(name, printed):
     """An experiment whose units have the paper's category numbers, the same in all seeds."""
-    experiment = read_experiment(EXPERIMENTS / f"{name}.toml")
+    experiment = parse_experiment(experiment_source(name), name)
     units = plan_units(experiment, {}, PROMPTS)
     rows = [
         row_of(unit, {m: printed[unit.dataset, unit.category, unit.host, m] for m in ("image_auroc", "aupro_0.3")})
