@@ -52,7 +52,7 @@ def test_every_cell_of_every_table_is_planned(name):
 def filled():
     """Every table of every file without results: (the paper's table, whether with spread, filled table)."""
     found = []
-    for path in FILES:
+    for name in NAMES:
         experiment, units = planned(name)
         measured = Measured(experiment, units, [])
         for data in experiment.tables:
