@@ -80,13 +80,6 @@ def removed_share(sparc: SPARC, features: Features, *, level: int = 0) -> Tensor
     return torch.where(whole > 0, inside / whole.clamp_min(torch.finfo(whole.dtype).tiny), 0.0)
 
 
-def removed_energy(sparc: SPARC, features: Features, *, level: int = 0) -> Energy:
-    """How much of the features' energy about the calibration mean SPARC removes, and how much it leaves."""
-    inside, whole = _energies(sparc, features, level)
-    removed = float(inside.double().sum())
-    return Energy(removed, max(0.0, float(whole.double().sum()) - removed))
-
-
 def dc_energy(calibration: Features, reference: Features, *, level: int = 0) -> Energy:
     """The offset of the lot's mean (DC) against the normals' disagreement about that mean, per image and cell.
 

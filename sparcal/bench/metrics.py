@@ -28,7 +28,29 @@ from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
 
+METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
+LIMITS = (0.3, 0.05)  # of AU-PRO, in the order of METRICS
+
 _SAMPLE = 1 << 20  # background scores looked at to guess the limit's score
+
+
+def paper_metrics(
+    labels: ArrayLike,
+    scores: ArrayLike | Tensor,
+    regions: Iterable[tuple[NDArray[np.bool_], NDArray[np.float32]]] | None,
+) -> dict[str, float]:
+    """The paper's three numbers by name, 0 to 100.
+
+    Args:
+        regions: mask and map of every image, read one pair at a time; None where there are no masks, and no AU-PRO.
+    """
+    areas: tuple[float, ...] = (float("nan"),) * len(LIMITS)
+    if regions is not None:
+        accumulator = AuproAccumulator()
+        for mask, score_map in regions:
+            accumulator.update(mask, score_map)
+        areas = accumulator.compute(LIMITS)
+    return {name: 100 * value for name, value in zip(METRICS, (auroc(labels, scores), *areas), strict=True)}
 
 
 def auroc(labels: ArrayLike | Tensor, scores: ArrayLike | Tensor) -> float:

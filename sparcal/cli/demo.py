@@ -12,7 +12,7 @@ import typer
 from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
 
 if TYPE_CHECKING:
-    from sparcal.bench.demo.comparison import Shift
+    from sparcal.rendering.parts import Shift
 
 CONTRAST_SEEDS = 3
 
@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Render parts and a shifted lot, calibrate, and compare base, rivals and SPARC side by side."""
     from sparcal.bench.demo.comparison import CONTRASTED, Plan, run_demonstration, summarise
-    from sparcal.bench.demo.page import SHIFTS, write_page
+    from sparcal.bench.demo.page import SHIFTS, write_demo_page
 
     with wrong_call():
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
@@ -48,7 +48,7 @@ def demo(
         result = run_demonstration(plan, workers=workers, progress=report)
     with progress(f"Lot with {SHIFTS[other.shift]}") as report:
         contrast = run_demonstration(other, workers=workers, progress=report)
-    page = write_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
+    page = write_demo_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
     if as_json:
         print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})
         return

@@ -34,7 +34,7 @@ MAP_RULE = MapRule(cell_pixels=8)
 
 # A direction of the support counts only if its singular value exceeds this share of the largest; encoders compute in
 # float32, so a smaller one is rounding.
-RANK_TOLERANCE = 1e-6
+SPAN_TOLERANCE = 1e-6
 
 # Images are worked on in blocks of about this many bytes, which bounds every temporary.
 CHUNK_BYTES = 64 * 2**20
@@ -107,5 +107,5 @@ def support_coreset(who: str, level: Tensor, share: float) -> Tensor:
 def row_space(points: Tensor) -> Tensor:
     """(s, d): orthonormal rows that span the rows of `points` (m, d), directions of rounding size left out."""
     _, length, rows = torch.linalg.svd(points.double(), full_matrices=False)
-    kept: Tensor = rows[length > RANK_TOLERANCE * length[0]]
+    kept: Tensor = rows[length > SPAN_TOLERANCE * length[0]]
     return kept.to(points.dtype)

@@ -36,7 +36,7 @@ MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
 GRAM_BYTES = 4 * 2**20
 
 # Below this squared distance of unit vectors, 2 - 2 cos has lost the digits that count: it is taken again in float64.
-NEAR = 2e-3
+ROUNDING_LIMIT = 2e-3
 
 
 @dataclass
@@ -209,8 +209,8 @@ def tiles(rows: range, n: int, pairs: int) -> Iterator[tuple[range, range, bool]
 
 
 def refine_near(squared: Tensor, tokens: Tensor, i: int) -> None:
-    """Take the squared distances of image i, (n, p), again in float64, in place, where they are below `NEAR`."""
-    near = squared < NEAR
+    """Take the squared distances of image i, (n, p), again in float64, in place, where they are below `ROUNDING_LIMIT`."""
+    near = squared < ROUNDING_LIMIT
     for j in near.any(dim=1).nonzero().flatten().tolist():
         own, other = tokens[i][near[j]].double(), tokens[j].double()
         towards = other.square().sum(dim=1) - 2 * own @ other.mT

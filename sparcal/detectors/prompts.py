@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from sparcal.encoders.weights import read_state
+from sparcal.encoders.weights import read_weights
 from sparcal.errors import DataError, WeightsError
 
 NORMAL_STATES = (
@@ -102,7 +102,7 @@ def read_prompts(path: str | Path) -> LearnedPrompts:
             f"AnomalyCLIP's prompts were expected in the file {file}, got none there: take epoch_15.pth from the folder "
             "checkpoints/9_12_4_multiscale or checkpoints/9_12_4_multiscale_visa of its authors' repository."
         )
-    state = read_state(file, inside=("prompt_learner",))
+    state = read_weights(file, inside=("prompt_learner",))
     deep = [state[name] for name in (f"compound_prompts_text.{i}" for i in range(len(state))) if name in state]
     normal, anomalous = state.get("ctx_pos"), state.get("ctx_neg")
     fits = (

@@ -41,7 +41,7 @@ def patchcore(layers: Layers) -> tuple[Tensor, ...]:
     return (_channels_last(torch.cat([first, second.unflatten(1, (-1, 2)).mean(dim=2)], dim=1)),)
 
 
-def nearest(layers: Layers) -> tuple[Tensor, ...]:
+def nearest_upsampled(layers: Layers) -> tuple[Tensor, ...]:
     """Nearest-neighbour to the finest grid, concatenated (PaDiM)."""
     return (_channels_last(torch.cat([_to_grid(x, layers[0], "nearest") for x in layers], dim=1)),)
 
@@ -64,7 +64,7 @@ def mean(layers: Layers) -> tuple[Tensor, ...]:
 AGGREGATES: dict[str, Callable[[Layers], tuple[Tensor, ...]]] = {
     "pool": pool,
     "patchcore": patchcore,
-    "nearest": nearest,
+    "nearest": nearest_upsampled,
     "levels": levels,
     "mean": mean,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.timm import TimmEncoder, from_timm_model
-from sparcal.encoders.weights import read_state
+from sparcal.encoders.weights import read_weights
 from sparcal.errors import MissingExtraError, WeightsError
 from sparcal.files.hashing import file_digest
 
@@ -21,7 +21,7 @@ def load_bundled(spec: EncoderSpec, *, recipe: Recipe | None = None) -> TimmEnco
 
     path = _weight_file()
     model: Any = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=1000)
-    state = read_state(path)
+    state = read_weights(path)
     own = model.state_dict()
     # The package uses other names for the same tensors in the same order; shapes are the proof.
     if len(state) != len(own) or any(a.shape != b.shape for a, b in zip(state.values(), own.values(), strict=True)):

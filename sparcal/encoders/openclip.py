@@ -15,7 +15,7 @@ from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
 from sparcal.encoders.spec import EncoderSpec, Gelu, Tokens
 from sparcal.encoders.vv_attention import two_streams
-from sparcal.encoders.weights import State, find_weights, load_into, weights_error
+from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
 from sparcal.errors import DataError, MissingExtraError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
@@ -255,7 +255,7 @@ def _whole_patches(spec: EncoderSpec, patch: int) -> EncoderSpec:
     return replace(spec, multiple=spec.multiple or patch) if free else spec
 
 
-def _tidy(state: State) -> State:
+def _tidy(state: WeightTensors) -> WeightTensors:
     """Tensors under the names of the model: files of other origin carry a prefix, or numbers about the training."""
     unprefixed = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     return {n: x for n, x in unprefixed.items() if n not in ("input_resolution", "context_length", "vocab_size")}

@@ -15,9 +15,9 @@ from sparcal.errors import WeightsError
 from sparcal.files.hashing import file_digest
 
 FOLDER_VARIABLE = "SPARCAL_WEIGHTS"
-SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
+WEIGHT_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
 RANDOM = "random:"
-State = dict[str, Tensor]
+WeightTensors = dict[str, Tensor]
 
 
 def find_weights(model: str, weights: str | Path | None) -> str | Path | None:
@@ -33,11 +33,11 @@ def find_weights(model: str, weights: str | Path | None) -> str | Path | None:
         return path
     folder = os.environ.get(FOLDER_VARIABLE)
     stem = model.replace("/", "_")
-    candidates = [Path(folder) / f"{stem}{suffix}" for suffix in SUFFIXES] if folder else []
+    candidates = [Path(folder) / f"{stem}{suffix}" for suffix in WEIGHT_SUFFIXES] if folder else []
     return next((path for path in candidates if path.is_file()), None)
 
 
-def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[State], State] = dict) -> str:
+def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[WeightTensors], WeightTensors] = dict) -> str:
     """Load `source` into `model`, every tensor accounted for; returns a short note that identifies the weights.
 
     Args:
@@ -47,7 +47,7 @@ def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[State], S
         seed = int(source.removeprefix(RANDOM))
         _randomise(model, seed)
         return f"random-{seed}"
-    state = tidy(read_state(source))
+    state = tidy(read_weights(source))
     own = model.state_dict()
     extra = [name for name in state if name not in own and not name.startswith(("head", "fc", "classifier"))]
     missing = [name for name in own if name not in state]
@@ -62,7 +62,7 @@ def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[State], S
     return f"sha256-{file_digest(source)[:16]}"
 
 
-def read_state(path: Path, *, inside: tuple[str, ...] = ("state_dict", "model")) -> State:
+def read_weights(path: Path, *, inside: tuple[str, ...] = ("state_dict", "model")) -> WeightTensors:
     """The tensors of a weight file, read without running anything that is in it.
 
     Args:

@@ -13,12 +13,13 @@ import time
 
 import pytest
 
+from sparcal.bench.experiments import experiment_source, experiment_titles
 from sparcal.bench.run import work
 from sparcal.cli import run
-from tests.support.tiny_bench import COUNTS, EXPERIMENTS, RESNET, VIT, tiny, write_trees
+from tests.support.tiny_bench import COUNTS, RESNET, VIT, tiny, write_trees
 from tests.support.trees import spoil, write_tree
 
-ALL = sorted(path.stem for path in EXPERIMENTS.glob("*.toml"))
+ALL = sorted(experiment_titles())
 # Small ones that between them use every kind of table cell and figure; all files are run by the slow test.
 QUICK = ("symmetric-use", "energy-decomposition", "qualitative-main", "calibration-source")
 
@@ -41,7 +42,7 @@ def small(folder, name="symmetric-use"):
     return [
         "bench",
         "run",
-        str(EXPERIMENTS / f"{name}.toml"),
+        name,
         *options,
         "--cache",
         str(folder / "cache"),
@@ -82,7 +83,7 @@ def test_an_experiment_runs_end_to_end(folder, tmp_path, capsys, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ALL if name != "demo"])
 def test_every_experiment_runs_end_to_end(folder, tmp_path, capsys, name):
-    arguments = ["bench", "run", str(EXPERIMENTS / f"{name}.toml"), "--out", str(tmp_path / name), *tiny(folder)]
+    arguments = ["bench", "run", name, "--out", str(tmp_path / name), *tiny(folder)]
     assert run(arguments) == 0, capsys.readouterr().err
     check_report(tmp_path / name, capsys)
 
@@ -113,7 +114,7 @@ def test_a_run_that_is_cut_off_and_resumed_gives_the_same_tables(folder, tmp_pat
     """The quick version of the SIGKILL test below: the run ends after 7 and again after 5 units."""
     call = [*small(folder), "--workers", "1", "--out"]
     assert run([*call, str(tmp_path / "whole")]) == 0
-    right = work.Results.finish
+    right = work.RunFolder.finish
     for left in (7, 5, None):
         count = iter(range(left)) if left is not None else None
 
@@ -122,7 +123,7 @@ def test_a_run_that_is_cut_off_and_resumed_gives_the_same_tables(folder, tmp_pat
                 raise KeyboardInterrupt
             right(self, unit, row, picture)
 
-        monkeypatch.setattr(work.Results, "finish", finish)
+        monkeypatch.setattr(work.RunFolder, "finish", finish)
         code = run([*call, str(tmp_path / "cut"), *(["--resume"] if left != 7 else [])])
         assert code == (0 if left is None else 130)
     for name in ("whole", "cut"):
@@ -196,7 +197,7 @@ def test_a_report_is_printed_in_each_format(folder, tmp_path, capsys, form):
 
 def test_notes_say_what_is_undefined_and_what_the_call_changed(folder, tmp_path, capsys):
     out = str(tmp_path / "r")
-    text = (EXPERIMENTS / "cross-scene.toml").read_text()
+    text = experiment_source("cross-scene")
     hosts = text[text.index("hosts = ") : text.index("corrections")]
     (tmp_path / "x.toml").write_text(text.replace(hosts, 'hosts = ["patchcore", "padim"]\n'))
     call = small(folder)

@@ -14,7 +14,7 @@ from skimage import data
 from torch.nn.functional import adaptive_avg_pool1d, avg_pool2d, interpolate, unfold
 
 from sparcal.encoders import load_encoder, parse_spec
-from sparcal.encoders.aggregate import mean, nearest, patchcore, pool
+from sparcal.encoders.aggregate import mean, nearest_upsampled, patchcore, pool
 from sparcal.encoders.bundled import load_bundled
 from sparcal.encoders.weights import FOLDER_VARIABLE
 from sparcal.errors import DataError, ShapeError, WeightsError
@@ -114,7 +114,7 @@ def test_patchcore_aggregate_equals_the_unfolded_procedure():
 def test_other_aggregates():
     fine, coarse = torch.randn(2, 4, 6, 6), torch.randn(2, 5, 3, 3)
     want = torch.cat([fine, coarse.repeat_interleave(2, 2).repeat_interleave(2, 3)], dim=1)
-    assert torch.equal(nearest([fine, coarse])[0].permute(0, 3, 1, 2), want)
+    assert torch.equal(nearest_upsampled([fine, coarse])[0].permute(0, 3, 1, 2), want)
     blurred = interpolate(avg_pool2d(coarse, 3, 1, 1), size=(6, 6), mode="bilinear", align_corners=False)
     assert torch.equal(pool([fine, coarse])[0][..., 4:].permute(0, 3, 1, 2), blurred)
     with pytest.raises(ShapeError, match="'mean' needs layers of one shape"):

@@ -17,7 +17,7 @@ from sparcal.encoders.clip_vision import resize_positions, window_embeddings, wi
 from sparcal.encoders.openclip import OPENAI_MEAN, OPENAI_STD, from_openclip_model
 from sparcal.encoders.spec import Recipe
 from sparcal.encoders.vv_attention import value_attention
-from sparcal.encoders.weights import FOLDER_VARIABLE, read_state
+from sparcal.encoders.weights import FOLDER_VARIABLE, read_weights
 from sparcal.errors import DataError, MissingExtraError, ShapeError, WeightsError
 from sparcal.imaging.encode import encode
 from sparcal.types import Encoder
@@ -448,7 +448,7 @@ def test_a_torchscript_archive_is_refused_with_the_way_out(tmp_path):
     assert "torch.jit.load('ViT.pt', map_location='cpu').state_dict()" in sentence
     assert "safetensors.torch.save_file as ViT.safetensors" in sentence
     save_file(torch.jit.load(tmp_path / "ViT.pt", map_location="cpu").state_dict(), tmp_path / "ViT.safetensors")
-    assert torch.equal(read_state(tmp_path / "ViT.safetensors")["weight"], layer.weight)
+    assert torch.equal(read_weights(tmp_path / "ViT.safetensors")["weight"], layer.weight)
 
 
 @pytest.mark.usefixtures("registered")

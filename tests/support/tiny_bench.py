@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 from sparcal.bench.datasets import Counts
 from tests.support.trees import write_tree
 
-EXPERIMENTS = Path(__file__).parents[2] / "sparcal/bench/experiments"
 RESNET = "timm:test_resnet.r160_in1k?resize=square&size=64"
 VIT = "timm:test_vit.r160_in1k?resize=square&size=64"
 CLIP = "openclip:ViT-B-32/openai?resize=square&size=64"

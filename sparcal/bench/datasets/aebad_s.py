@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparcal.bench.datasets.dataset import Counts, Dataset
-from sparcal.bench.datasets.listing import image_files, pair_masks, require_images, subfolders, wrong_layout
+from sparcal.bench.datasets.listing import image_files, pair_masks, required_images, subfolders, wrong_layout
 from sparcal.bench.datasets.record import Record
 
 
@@ -28,7 +28,7 @@ def _read(dataset: Dataset, home: Path, category: str) -> list[Record]:
     ]
     if not training:
         raise wrong_layout(dataset, home / "train" / "good", "folders of images, one per domain, in")
-    good = require_images(dataset, home / "test" / "good" / category)
+    good = required_images(dataset, home / "test" / "good" / category)
     records = training + [Record(category, "test", 0, category, None, image, None) for image in good]
     defects = [folder.name for folder in subfolders(home / "test") if folder.name != "good"]
     for defect in defects:

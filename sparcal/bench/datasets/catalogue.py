@@ -7,12 +7,14 @@ from pathlib import Path
 from sparcal.bench.datasets.aebad_s import AEBAD_S
 from sparcal.bench.datasets.dataset import Dataset
 from sparcal.bench.datasets.mvtec_ad_2 import MVTEC_AD_2
-from sparcal.bench.datasets.mvtec_like import FOLDER, MVTEC_AD, RAD
+from sparcal.bench.datasets.mvtec_like import ANY_FOLDER, MVTEC_AD, RAD
 from sparcal.bench.datasets.record import Record
 from sparcal.bench.datasets.visa import VISA
 from sparcal.errors import DataError
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MVTEC_AD_2, AEBAD_S, VISA, RAD, MVTEC_AD, FOLDER)}
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset for dataset in (MVTEC_AD_2, AEBAD_S, VISA, RAD, MVTEC_AD, ANY_FOLDER)
+}
 
 
 def list_records(dataset: str, root: Path | str, *, category: str | None = None) -> list[Record]:

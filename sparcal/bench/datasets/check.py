@@ -26,8 +26,7 @@ Problem = Literal[
     "image without mask",
     "mask without image",
 ]
-Note = Literal["no masks", "empty mask", "junk file", "other format"]
-Progress = Callable[[int, int], None]
+Remark = Literal["no masks", "empty mask", "junk file", "other format"]
 
 _MAGIC = {
     b"\x89PNG": ".png",
@@ -42,9 +41,9 @@ _SAME = {".jpeg": ".jpg", ".tiff": ".tif"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a check came across; a Problem spoils the copy, a Note does not."""
+    """One thing that a check came across; a Problem spoils the copy, a Remark does not."""
 
-    kind: Problem | Note
+    kind: Problem | Remark
     category: str
     path: Path
     text: str
@@ -122,7 +121,7 @@ class CheckReport:
 
 
 def check_copy(
-    dataset: str, root: Path | str, *, workers: int | None = None, progress: Progress | None = None
+    dataset: str, root: Path | str, *, workers: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> CheckReport:
     """Compares a copy with the published counts and decodes every image and mask once.
 
@@ -169,7 +168,9 @@ def _distinct(records: list[Record]) -> list[Record]:
     return list(by_file.values())
 
 
-def _inspect_all(records: list[Record], workers: int | None, progress: Progress | None) -> list[Finding]:
+def _inspect_all(
+    records: list[Record], workers: int | None, progress: Callable[[int, int], None] | None
+) -> list[Finding]:
     findings: list[Finding] = []
     pool = ThreadPoolExecutor(workers or min(os.cpu_count() or 1, 8))
     try:

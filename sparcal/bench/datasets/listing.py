@@ -45,7 +45,7 @@ def junk_files(root: Path) -> Iterator[Path]:
         names[:] = [name for name in names if not is_junk(name)]
 
 
-def require_images(dataset: Dataset, folder: Path) -> list[Path]:
+def required_images(dataset: Dataset, folder: Path) -> list[Path]:
     """The images of a folder that the layout must have."""
     found = image_files(folder)
     if not found:

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from sparcal.bench.datasets.dataset import Counts, Dataset
-from sparcal.bench.datasets.listing import pair_masks, require_images
+from sparcal.bench.datasets.listing import pair_masks, required_images
 from sparcal.bench.datasets.record import Record, Split
 from sparcal.errors import DataError
 
@@ -30,7 +30,7 @@ _SPLITS: tuple[tuple[str, Split], ...] = (
 def _read(dataset: Dataset, home: Path, category: str) -> list[Record]:
     records = []
     for place, split in _SPLITS:
-        images = require_images(dataset, home / category / place)
+        images = required_images(dataset, home / category / place)
         masks: list[Path | None] = [None] * len(images)
         label = int(place.endswith("bad"))
         if label:

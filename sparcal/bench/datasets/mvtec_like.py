@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 from sparcal.bench.datasets.dataset import Counts, Dataset
-from sparcal.bench.datasets.listing import image_files, pair_masks, require_images, subfolders, wrong_layout
+from sparcal.bench.datasets.listing import image_files, pair_masks, required_images, subfolders, wrong_layout
 from sparcal.bench.datasets.record import Record, Split
 
 MASKS = "ground_truth/**/*"
@@ -23,9 +23,9 @@ MASKS = "ground_truth/**/*"
 
 def read_category(dataset: Dataset, folder: Path, category: str) -> list[Record]:
     """Every record of one category that lies in `folder`."""
-    records = _normals(category, "train", require_images(dataset, folder / "train" / "good"))
+    records = _normals(category, "train", required_images(dataset, folder / "train" / "good"))
     records += _normals(category, "validation", image_files(folder / "validation" / "good"))
-    records += _normals(category, "test", require_images(dataset, folder / "test" / "good"))
+    records += _normals(category, "test", required_images(dataset, folder / "test" / "good"))
     defects = [defect for defect in subfolders(folder / "test") if defect.name != "good"]
     anomalous = [record for defect in defects for record in _anomalous(category, defect)]
     if not anomalous:
@@ -67,7 +67,7 @@ def _read_found(dataset: Dataset, home: Path, category: str) -> list[Record]:
     return read_category(dataset, home if single else home / category, category)
 
 
-FOLDER = Dataset(
+ANY_FOLDER = Dataset(
     name="folder",
     title="MVTec-like folder",
     remedy="arrange your images so",

@@ -10,30 +10,28 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sparcal.bench.metrics import AuproAccumulator, auroc
+from sparcal.bench.metrics import METRICS, paper_metrics
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
 from sparcal.imaging.encode import encode
 from sparcal.imaging.maps import native_map, outside_value
 from sparcal.imaging.preprocess import Geometry
-from sparcal.rendering.parts import DemoSet, Part, make_demo
+from sparcal.rendering.parts import DemoSet, Part, Shift, make_demo
 from sparcal.score import score_lot
 from sparcal.types import Detector, Encoder, Features, Scores
 
-Shift = Literal["lights", "random", "moved", "none"]
-Row = dict[str, str | int | float]
+DemoRow = dict[str, str | int | float]
 
 BASE = "base"
 COMPARED = (BASE, "normals", "mean-only", "global-subspace", "sparc", "sparc-recentred")
 CONTRASTED = (BASE, "sparc", "sparc-recentred")
-METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Demonstration:
     """All rows, and the first seed's pictures of the first host at the largest k."""
 
     plan: Plan
-    rows: list[Row]
+    rows: list[DemoRow]
     parts: DemoSet
     shown: list[Shown]
 
@@ -108,7 +106,7 @@ def _run_seed(
 ) -> Demonstration:
     """All rows of one seed, and the pictures of its first host at the largest k."""
     parts = make_demo(seed, train=plan.train, good=plan.good, bad=plan.bad, shift=plan.shift)
-    rows: list[Row] = []
+    rows: list[DemoRow] = []
     shown: list[Shown] = []
     for name, encoder, detector in pairs:
         lot = _Lot.encode(encoder, parts)
@@ -119,7 +117,8 @@ def _run_seed(
             for correction in plan.corrections:
                 scores = lot.score(detector, correction, calibration, held_out)
                 maps[correction] = lot.maps(detector, scores)
-                measured = measure([part.mask for part in evaluated], scores, maps[correction])
+                regions = zip((part.mask for part in evaluated), maps[correction], strict=True)
+                measured = paper_metrics([bool(part.mask.any()) for part in evaluated], scores.image, regions)
                 rows.append({"detector": name, "correction": correction, "k": k, "seed": seed, **measured})
                 step()
             if not shown and k == max(plan.ks):
@@ -133,22 +132,12 @@ def draw(good: int, k: int, seed: int) -> tuple[list[int], list[int]]:
     return sorted(int(i) for i in order[:k]), sorted(int(i) for i in order[k:])
 
 
-def measure(masks: Sequence[NDArray[np.bool_]], scores: Scores, maps: Sequence[NDArray[np.float32]]) -> Row:
-    """Image AUROC and AU-PRO, 0 to 100."""
-    accumulator = AuproAccumulator()
-    for mask, score_map in zip(masks, maps, strict=True):
-        accumulator.update(mask, score_map)
-    areas = accumulator.compute((0.3, 0.05))
-    image = auroc([bool(mask.any()) for mask in masks], scores.image.numpy())
-    return {name: 100 * float(value) for name, value in zip(METRICS, (image, *areas), strict=True)}
-
-
-def summarise(rows: Sequence[Row]) -> list[Row]:
+def summarise(rows: Sequence[DemoRow]) -> list[DemoRow]:
     """Mean over seeds of each metric, and the mean paired change of AU-PRO 0.3 against base."""
-    groups: dict[tuple[str, int, str], list[Row]] = {}
+    groups: dict[tuple[str, int, str], list[DemoRow]] = {}
     for row in rows:
         groups.setdefault((str(row["detector"]), int(row["k"]), str(row["correction"])), []).append(row)
-    table: list[Row] = []
+    table: list[DemoRow] = []
     for (detector, k, correction), group in groups.items():
         means = {name: float(np.mean([float(row[name]) for row in group])) for name in METRICS}
         base = groups.get((detector, k, BASE), group)

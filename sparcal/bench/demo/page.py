@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sparcal import __version__
-from sparcal.bench.demo.comparison import BASE, Demonstration, Row, Shown, summarise
+from sparcal.bench.demo.comparison import BASE, Demonstration, DemoRow, Shown, summarise
 from sparcal.files.atomic import atomic_path
 from sparcal.hosts import HOSTS
 from sparcal.imaging.maps import overlay
 from sparcal.rendering.parts import Part
 
-Picture = NDArray[np.uint8]
+Rgb = NDArray[np.uint8]
 
-TITLES = {
+CORRECTION_TITLES = {
     BASE: "Base, no calibration",
     "normals": "Normals added to the reference",
     "mean-only": "Mean only",
@@ -30,7 +30,7 @@ TITLES = {
     "sparc": "SPARC",
     "sparc-recentred": "SPARC, recentred",
 }
-SHOWN = (BASE, "sparc", "sparc-recentred")
+SHOWN_CORRECTIONS = (BASE, "sparc", "sparc-recentred")
 SHIFTS = {
     "lights": "a handful of fixed lamps and exposures",
     "random": "lamps at random places, no two alike",
@@ -39,7 +39,7 @@ SHIFTS = {
 }
 
 
-def write_page(result: Demonstration, contrast: Demonstration, out: Path, *, command: str) -> Path:
+def write_demo_page(result: Demonstration, contrast: Demonstration, out: Path, *, command: str) -> Path:
     """Write `index.html` and `before_after.jpg` into `out`; returns the page's path."""
     low, high = colour_scale(result.shown)
     table = summarise([row for row in result.rows if row["k"] == max(result.plan.ks)])
@@ -51,7 +51,7 @@ def write_page(result: Demonstration, contrast: Demonstration, out: Path, *, com
         numbers="".join(_number(table, host) for host in result.plan.hosts),
         strip=_strip(result),
         host=HOSTS[result.plan.hosts[0]].title,
-        columns=1 + len(SHOWN),
+        columns=1 + len(SHOWN_CORRECTIONS),
         grid=_grid(result.shown, low, high),
         plot="".join(_plot(result, host) for host in result.plan.hosts),
         table=_table(summarise(result.rows)),
@@ -69,11 +69,11 @@ def write_page(result: Demonstration, contrast: Demonstration, out: Path, *, com
 
 def colour_scale(shown: list[Shown]) -> tuple[float, float]:
     """One scale for all maps and corrections: the middle half of all pixels stays dark."""
-    values = np.concatenate([part.maps[name].ravel() for part in shown for name in SHOWN])
+    values = np.concatenate([part.maps[name].ravel() for part in shown for name in SHOWN_CORRECTIONS])
     return float(np.quantile(values, 0.5)), float(np.quantile(values, 0.998))
 
 
-def before_after(shown: list[Shown], low: float, high: float, k: int) -> Picture:
+def before_after(shown: list[Shown], low: float, high: float, k: int) -> Rgb:
     """Parts in the first row, base below, recentred SPARC below that; one colour scale."""
     rows = [np.hstack([_outlined(part.part.image, part.part) for part in shown])]
     rows += [np.hstack([_heat(part, name, low, high) for part in shown]) for name in (BASE, "sparc-recentred")]
@@ -81,24 +81,28 @@ def before_after(shown: list[Shown], low: float, high: float, k: int) -> Picture
     return np.vstack([np.hstack([_label(text, row.shape[0]), row]) for text, row in zip(labels, rows, strict=True)])
 
 
-def _label(text: str, height: int) -> Picture:
+def _label(text: str, height: int) -> Rgb:
     """White text on dark, to be read from below, as tall as a row of pictures."""
     canvas = Image.new("RGB", (height, 44), (15, 19, 24))
     ImageDraw.Draw(canvas).text((height / 2, 22), text, (255, 255, 255), ImageFont.load_default(26), anchor="mm")
     return np.asarray(canvas.rotate(90, expand=True), np.uint8)
 
 
-def _headline(table: list[Row]) -> str:
+def _headline(table: list[DemoRow]) -> str:
     changes = [float(row["change of aupro_0.3"]) for row in table if row["correction"] == "sparc-recentred"]
     if min(changes, default=0.0) <= 0:
         return "A few good parts, one lot, and what each correction makes of them"
     return "A few good parts bring a shifted lot back into view"
 
 
-def _number(table: list[Row], host: str) -> str:
+def _number(table: list[DemoRow], host: str) -> str:
     rows = {str(row["correction"]): row for row in table if row["detector"] == HOSTS[host].detector}
-    values = [f"{float(rows[name]['aupro_0.3']):.1f}" for name in SHOWN if name in rows]
-    names = " → ".join(TITLES[name].split(",")[0] if name == BASE else TITLES[name] for name in SHOWN if name in rows)
+    values = [f"{float(rows[name]['aupro_0.3']):.1f}" for name in SHOWN_CORRECTIONS if name in rows]
+    names = " → ".join(
+        CORRECTION_TITLES[name].split(",")[0] if name == BASE else CORRECTION_TITLES[name]
+        for name in SHOWN_CORRECTIONS
+        if name in rows
+    )
     return f"<div class='number'><small>{HOSTS[host].title}, AU-PRO 0.3</small><b>{'<span> → </span>'.join(values)}</b><small>{names}</small></div>"
 
 
@@ -113,33 +117,36 @@ def _strip(result: Demonstration) -> str:
 
 
 def _grid(shown: list[Shown], low: float, high: float) -> str:
-    cells = [f"<div class='head'>{title}</div>" for title in ("Part", *(TITLES[name] for name in SHOWN))]
+    cells = [
+        f"<div class='head'>{title}</div>"
+        for title in ("Part", *(CORRECTION_TITLES[name] for name in SHOWN_CORRECTIONS))
+    ]
     for item in shown:
         what = item.part.defect or "good"
         cells.append(f"<figure><img alt='Part: {what}' src='{_uri(_outlined(item.part.image, item.part))}'></figure>")
         cells += [
-            f"<figure><img alt='{TITLES[name]}: {what}' src='{_uri(_heat(item, name, low, high))}'></figure>"
-            for name in SHOWN
+            f"<figure><img alt='{CORRECTION_TITLES[name]}: {what}' src='{_uri(_heat(item, name, low, high))}'></figure>"
+            for name in SHOWN_CORRECTIONS
         ]
     return "".join(cells)
 
 
-def _heat(item: Shown, name: str, low: float, high: float) -> Picture:
+def _heat(item: Shown, name: str, low: float, high: float) -> Rgb:
     return _outlined(overlay(item.part.image, item.maps[name], low=low, high=high, opacity=0.6), item.part)
 
 
-def _outlined(image: Picture, part: Part) -> Picture:
+def _outlined(image: Rgb, part: Part) -> Rgb:
     contours, _ = cv2.findContours(part.mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     return np.asarray(cv2.drawContours(image.copy(), contours, -1, (255, 255, 255), 1), np.uint8)
 
 
-def _jpeg(image: Picture) -> bytes:
+def _jpeg(image: Rgb) -> bytes:
     done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 88])
     assert done
     return data.tobytes()
 
 
-def _uri(image: Picture) -> str:
+def _uri(image: Rgb) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(_jpeg(image)).decode()}"
 
 
@@ -171,17 +178,19 @@ def _plot(result: Demonstration, host: str) -> str:
     parts.append(f"<line class='zero' x1='{x(base):.1f}' x2='{x(base):.1f}' y1='30' y2='{height - 26}'/>")
     for i, (name, group) in enumerate(values.items()):
         y = 52 + step * i
-        parts.append(f"<g class='{'base' if name == BASE else 'other'}'><text x='0' y='{y + 5}'>{TITLES[name]}</text>")
+        parts.append(
+            f"<g class='{'base' if name == BASE else 'other'}'><text x='0' y='{y + 5}'>{CORRECTION_TITLES[name]}</text>"
+        )
         parts += [f"<circle class='dot' cx='{x(value):.1f}' cy='{y}' r='5'/>" for value in group]
         parts.append(f"<circle class='mean' cx='{x(float(np.mean(group))):.1f}' cy='{y}' r='8'/></g>")
     label = f"AU-PRO 0.3 of each correction with {HOSTS[host].title}"
     return f"<svg viewBox='0 0 1060 {height}' role='img' aria-label='{label}'>{''.join(parts)}</svg>"
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[DemoRow]) -> str:
     head = "<tr><th>Correction</th><th>Image AUROC</th><th>AU-PRO 0.3</th><th>AU-PRO 0.05</th><th>Change of AU-PRO 0.3</th></tr>"
     body: list[str] = []
-    groups: dict[tuple[str, int], list[Row]] = {}
+    groups: dict[tuple[str, int], list[DemoRow]] = {}
     for row in rows:
         groups.setdefault((str(row["detector"]), int(row["k"])), []).append(row)
     titles = {host.detector: host.title for host in HOSTS.values()}
@@ -194,7 +203,9 @@ def _table(rows: list[Row]) -> str:
             said = "" if row["correction"] == BASE else f"{change:+.1f}".replace("-", "&minus;")
             values = "".join(f"<td>{float(row[name]):.1f}</td>" for name in ("image_auroc", "aupro_0.3", "aupro_0.05"))
             mark = " class='best'" if float(row["aupro_0.3"]) == best else ""
-            body.append(f"<tr{mark}><td>{TITLES[str(row['correction'])]}</td>{values}<td{tone}>{said}</td></tr>")
+            body.append(
+                f"<tr{mark}><td>{CORRECTION_TITLES[str(row['correction'])]}</td>{values}<td{tone}>{said}</td></tr>"
+            )
     return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
 
 

@@ -1,1 +1,39 @@
-"""The experiments of the paper, one TOML file each; `sparcal bench list` names them."""
+"""The experiments of the paper, one TOML file each; `sparcal bench list` names them, `sparcal bench run NAME` runs one."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+from sparcal.errors import DataError
+
+
+def experiment_titles() -> dict[str, str]:
+    """The title of every packaged experiment, by name."""
+    names = sorted(entry.name for entry in files(__package__).iterdir() if entry.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): tomllib.loads(_packaged(name))["title"] for name in names}
+
+
+def experiment_source(name_or_path: str) -> str:
+    """The text of an experiment: a packaged one by its name, or a file by its path.
+
+    A packaged name wins over a file of that name in the working folder; write ./NAME for the file.
+    """
+    titles = experiment_titles()
+    if name_or_path in titles:
+        return _packaged(f"{name_or_path}.toml")
+    path = Path(name_or_path)
+    if not path.suffix and len(path.parts) == 1 and not path.exists():
+        raise DataError(
+            f"There is no experiment {name_or_path!r}; choose from {', '.join(titles)}, or give the path of a TOML file."
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "bytes that are not text"
+        raise DataError(f"The experiment {path} must be a readable file, got {reason}: check the path.") from error
+
+
+def _packaged(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, fields, replace
 
 from sparcal.bench.plan.unit import Unit
-from sparcal.bench.plan.variant import Geometry
+from sparcal.bench.plan.variant import Framing
 from sparcal.detectors import DETECTORS, for_cell_pixels
 from sparcal.encoders import load_encoder, parse_spec
 from sparcal.errors import DataError
@@ -76,7 +76,7 @@ def title_of(host: str) -> str:
     return known[host].title if host in known else host
 
 
-def encoder_text(host: str, *, dataset: str = "", other: str = "", geometry: Geometry = "centre-crop") -> str:
+def resolve_encoder(host: str, *, dataset: str = "", other: str = "", geometry: Framing = "centre-crop") -> str:
     """The encoder of a host in words, with another one and another geometry where they are asked for."""
     text = other or _own_encoder(host, dataset)
     if geometry == "centre-crop":

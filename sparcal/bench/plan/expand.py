@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparcal.bench.datasets import DATASETS, list_categories
 from sparcal.bench.datasets.rendered import RENDERED, render_dataset
-from sparcal.bench.plan.contenders import encoder_text
+from sparcal.bench.plan.contenders import resolve_encoder
 from sparcal.bench.plan.experiment import Block, Experiment
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
@@ -132,7 +132,7 @@ def _encoder(experiment: Experiment, host: str, dataset: str, variant: Variant, 
             raise DataError(f"The experiment {experiment.name} has no backbone {variant.backbone!r}; it names {known}.")
         other = experiment.backbones[variant.backbone]
     other = other or _of(experiment.encoders, host)
-    return encoder_text(host, dataset=dataset, other=other, geometry=variant.geometry)
+    return resolve_encoder(host, dataset=dataset, other=other, geometry=variant.geometry)
 
 
 def _prompts(host: str, overrides: Overrides) -> str:

@@ -27,18 +27,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.datasets.rendered import RENDERED, Rendering
 from sparcal.bench.plan.contenders import FEATURES, NAMES, QUERY_CONDITIONED
-from sparcal.bench.plan.unit import Value
+from sparcal.bench.plan.unit import BATCHNORM, SettingValue
 from sparcal.bench.plan.variant import Variant
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
-
-BATCHNORM = "batchnorm"
 
 # The paper's groups of benchmarks; within a pool each category weighs the same.
 POOLS: dict[str, tuple[str, ...]] = {
@@ -88,7 +85,7 @@ class Experiment:
     units: tuple[Block, ...]
     encoders: Mapping[str, str] = field(default_factory=dict)
     backbones: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, SettingValue]] = field(default_factory=dict)
     rendered: Rendering = field(default_factory=Rendering)
     pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tables: tuple[Mapping[str, Any], ...] = ()
@@ -114,15 +111,6 @@ class Experiment:
         if name == MEAN_OF_DATASETS:
             return self.datasets
         return {**POOLS, **self.pools}.get(name, (name,))
-
-
-def read_experiment(path: Path) -> Experiment:
-    """The experiment of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"The experiment {path} must be a readable file, got {error.strerror}: check it.") from error
-    return parse_experiment(text, path.name)
 
 
 def parse_experiment(text: str, source: str) -> Experiment:

@@ -31,7 +31,7 @@ Pool = Literal["test", "train", "anomalous"]
 
 
 @dataclass(frozen=True)
-class Draw:
+class CalibrationDraw:
     """The images of one unit, each list in the order of the dataset's records.
 
     Args:
@@ -51,7 +51,9 @@ class Draw:
         return f"the draw leaves no {'normal' if 0 not in labels else 'anomalous'} image to evaluate"
 
 
-def make_draw(records: Sequence[Record], *, dataset: str, category: str, k: int, seed: int, variant: Variant) -> Draw:
+def make_draw(
+    records: Sequence[Record], *, dataset: str, category: str, k: int, seed: int, variant: Variant
+) -> CalibrationDraw:
     """The calibration and evaluation images of one unit.
 
     Args:
@@ -75,7 +77,7 @@ def make_draw(records: Sequence[Record], *, dataset: str, category: str, k: int,
         scenes = _scenes(calibration, dataset)
         evaluated = [r for r in evaluated if r.scene not in scenes]
     position = {record: i for i, record in enumerate(records)}
-    return Draw(tuple(sorted(calibration, key=position.__getitem__)), tuple(evaluated))
+    return CalibrationDraw(tuple(sorted(calibration, key=position.__getitem__)), tuple(evaluated))
 
 
 def rank_pool(size: int, pool: Pool, words: tuple[str, str, int, int]) -> list[int]:

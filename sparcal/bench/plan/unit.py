@@ -12,8 +12,10 @@ from sparcal.bench.plan.protocol import PROTOCOL
 from sparcal.bench.plan.variant import Variant
 from sparcal.errors import DataError
 
-Value = str | int | float | bool
-Settings = tuple[tuple[str, Value], ...]
+BATCHNORM = "batchnorm"  # not a correction of features: it adapts the encoder
+
+SettingValue = str | int | float | bool
+DetectorSettings = tuple[tuple[str, SettingValue], ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Unit:
     encoder: str = ""
     weights: str = ""
     prompts: str = ""
-    settings: Settings = ()
+    settings: DetectorSettings = ()
     picture: bool = False
 
     @cached_property

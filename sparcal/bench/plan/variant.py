@@ -25,7 +25,7 @@ from sparcal.errors import DataError
 from sparcal.types import Side
 
 Source = Literal["deployment", "train"]
-Geometry = Literal["centre-crop", "full-frame"]
+Framing = Literal["centre-crop", "full-frame"]
 
 SOURCE_MIXED_WEIGHT = 16
 
@@ -42,7 +42,7 @@ class Variant:
     full_normal: bool = False
     source_weight: int = 0
     backbone: str = ""
-    geometry: Geometry = "centre-crop"
+    geometry: Framing = "centre-crop"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -125,9 +125,9 @@ _WORDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "calibration-only": ("source_weight", _flag(0)),
     "source-mixed": ("source_weight", _flag(SOURCE_MIXED_WEIGHT)),
     "backbone": ("backbone", _name),
-    "geometry": ("geometry", _choice(*get_args(Geometry))),
+    "geometry": ("geometry", _choice(*get_args(Framing))),
 }
-_CHOICES = {"on": get_args(Side), "source": get_args(Source), "geometry": get_args(Geometry)}
+_CHOICES = {"on": get_args(Side), "source": get_args(Source), "geometry": get_args(Framing)}
 
 
 def _expected(name: str) -> str:

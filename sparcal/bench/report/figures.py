@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from sparcal.bench.plan.contenders import title_of
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.report.measured import Measured
-from sparcal.bench.report.paper import PAPER_TABLES, Place, paper_value
-from sparcal.bench.run.folder import Results
-from sparcal.bench.run.pictures import Picture, read_picture
+from sparcal.bench.report.paper import PAPER_TABLES, TablePlace, paper_value
+from sparcal.bench.run.folder import RunFolder
+from sparcal.bench.run.pictures import ExamplePicture, read_picture
 from sparcal.errors import DataError, MissingExtraError
 from sparcal.files.atomic import atomic_path
 from sparcal.imaging.maps import overlay
@@ -64,7 +64,7 @@ class Figure:
     pdf: Path
 
 
-def draw_figure(data: Mapping[str, Any], measured: Measured, results: Results, folder: Path) -> list[Figure]:
+def draw_figure(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> list[Figure]:
     """Draw one figure of an experiment file; a figure of several pages gives several."""
     kind, name = data.get("kind"), data.get("name", "?")
     if kind not in KINDS:
@@ -92,7 +92,9 @@ def _curves(data: Mapping[str, Any], measured: Measured, folder: Path) -> Figure
     order = measured.experiment.hosts
     for axis, panel in zip(axes[0], panels, strict=True):
         for host in panel.get("hosts", order):
-            places = [Place(panel["dataset"], panel["metric"], "delta", host, variant=variant) for variant in variants]
+            places = [
+                TablePlace(panel["dataset"], panel["metric"], "delta", host, variant=variant) for variant in variants
+            ]
             colour = f"C{order.index(host)}" if host in order else "0.5"
             ours = [measured.number(place).value for place in places]
             axis.plot(labels, ours, marker="o", markersize=3, color=colour, label=title_of(host))
@@ -110,7 +112,7 @@ def _curves(data: Mapping[str, Any], measured: Measured, folder: Path) -> Figure
     return _save(plt, figure, data["name"], caption, folder)
 
 
-def _by_host(data: Mapping[str, Any], measured: Measured, results: Results, folder: Path) -> list[Figure]:
+def _by_host(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> list[Figure]:
     """Rows are categories, columns image, ground truth and the corrected map of each host."""
     dataset = data["dataset"]
     units = [unit for unit in measured.units if unit.picture and unit.dataset == dataset and unit.seed == 0]
@@ -133,7 +135,7 @@ def _by_host(data: Mapping[str, Any], measured: Measured, results: Results, fold
     return figures
 
 
-def _by_side(data: Mapping[str, Any], measured: Measured, results: Results, folder: Path) -> Figure:
+def _by_side(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> Figure:
     """Columns are categories; base and corrected share the colours of their column."""
     host = data["host"]
     units = [unit for unit in measured.units if unit.picture and unit.host == host and unit.seed == 0]
@@ -158,25 +160,25 @@ def _by_side(data: Mapping[str, Any], measured: Measured, results: Results, fold
 Pixels = NDArray[np.uint8] | None
 
 
-def _taken(units: Sequence[Unit], results: Results, category: str, host: str) -> Picture | None:
+def _taken(units: Sequence[Unit], results: RunFolder, category: str, host: str) -> ExamplePicture | None:
     for unit in units:
         if (unit.category, unit.host) == (category, host) and results.is_finished(unit):
             return read_picture(results.picture(unit))
     return None
 
 
-def _source(picture: Picture | None) -> list[Pixels]:
+def _source(picture: ExamplePicture | None) -> list[Pixels]:
     if picture is None:
         return [None, None]
     truth = np.repeat((picture.mask * 255).astype(np.uint8)[..., None], 3, axis=2)
     return [picture.image, truth]
 
 
-def _alone(picture: Picture | None) -> Pixels:
+def _alone(picture: ExamplePicture | None) -> Pixels:
     return None if picture is None else _coloured(picture.image, picture.corrected, picture.corrected)
 
 
-def _shared(picture: Picture | None) -> list[Pixels]:
+def _shared(picture: ExamplePicture | None) -> list[Pixels]:
     if picture is None:
         return [None, None]
     both = np.stack([picture.base, picture.corrected])

@@ -36,12 +36,12 @@ from typing import Any, Literal, get_args
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.plan.contenders import BACKBONE_TITLES, title_of
 from sparcal.bench.report.measured import Measured
-from sparcal.bench.report.paper import PAPER_TABLES, Place
+from sparcal.bench.report.paper import PAPER_TABLES, TablePlace
 from sparcal.errors import DataError
 
 Bold = Literal["", "pair", "column", "row"]
 
-_FIELDS = Place._fields
+_FIELDS = TablePlace._fields
 _ENTRY = ("label", "labels", "only", "decimals", "suffix", "parts", *_FIELDS)
 _TABLE = ("name", "paper", "caption", "stub", "place", "bold", "sd", "sections", "rows", "columns")
 _BLOCK = ("over", "each")
@@ -125,7 +125,7 @@ def read_layout(data: Mapping[str, Any], measured: Measured) -> Layout:
     )
 
 
-def place_of_cell(said: Mapping[str, Any]) -> Place:
+def place_of_cell(said: Mapping[str, Any]) -> TablePlace:
     """The place that sections, rows and columns describe together."""
     fields = {name: said[name] for name in _FIELDS if name in said}
     if fields.get("correction") == "identity" and fields.get("statistic") == "corrected":
@@ -135,7 +135,7 @@ def place_of_cell(said: Mapping[str, Any]) -> Place:
         raise DataError(
             f"A cell of a table must know its {missing[0]}, got only {fields}: say it in the table's place."
         )
-    return Place(**fields)
+    return TablePlace(**fields)
 
 
 def _axis(

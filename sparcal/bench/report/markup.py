@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from sparcal.bench.report.table import Line, Table, Value
+from sparcal.bench.report.table import CellValue, Line, Table
 
 PAPER_NOTE = "In brackets: the paper's number."
 _AUPRO = re.compile(r"AU-PRO (0\.\d+)")
@@ -119,26 +119,26 @@ def _groups(table: Table) -> list[tuple[str, int]]:
     return [(name, len(list(same))) for name, same in groupby(outer)]
 
 
-def _cell(cell: Sequence[Value], write: Callable[[str, Value], str]) -> str:
+def _cell(cell: Sequence[CellValue], write: Callable[[str, CellValue], str]) -> str:
     """The numbers of a cell, then the paper's in brackets."""
     ours = "/".join(write(value.text, value) for value in cell)
     paper = "/".join(value.paper for value in cell if value.paper)
-    plain = Value("")
+    plain = CellValue("")
     return f"{ours} {write(f'({paper})', plain)}" if paper else ours
 
 
-def _markdown(text: str, value: Value) -> str:
+def _markdown(text: str, value: CellValue) -> str:
     escaped = text.replace("*", r"\*")
     return f"**{escaped}**" if value.bold else escaped
 
 
-def _latex(text: str, value: Value) -> str:
+def _latex(text: str, value: CellValue) -> str:
     stars = re.fullmatch(r"(.*?)(\*+)", text)
     written = f"{_tex(stars[1])}$^{{{stars[2]}}}$" if stars else re.sub(r"(?<![\d.])-(?=\d)", "$-$", _tex(text))
     return rf"\textbf{{{written}}}" if value.bold else written
 
 
-def _html(text: str, value: Value) -> str:
+def _html(text: str, value: CellValue) -> str:
     written = html.escape(text)
     if value.text == "":
         return f"<small>{written}</small>"

@@ -18,8 +18,8 @@ from sparcal.bench.plan.contenders import FEATURES
 from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, Experiment
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
-from sparcal.bench.report.paper import Place
-from sparcal.bench.run.row import Row
+from sparcal.bench.report.paper import TablePlace
+from sparcal.bench.run.row import ResultRow
 from sparcal.bench.stats import wilcoxon_greater
 from sparcal.errors import DataError
 
@@ -33,7 +33,7 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Number:
+class MeasuredNumber:
     """One measured number and how complete it is.
 
     Args:
@@ -62,7 +62,7 @@ class _Series:
 class Measured:
     """The rows of a run, looked up by place."""
 
-    def __init__(self, experiment: Experiment, units: Sequence[Unit], rows: Sequence[Row]) -> None:
+    def __init__(self, experiment: Experiment, units: Sequence[Unit], rows: Sequence[ResultRow]) -> None:
         self.experiment = experiment
         self.units = tuple(units)
         self._rows = {row["unit"]: row for row in rows}
@@ -75,7 +75,7 @@ class Measured:
             if unit.seed not in shared or unit.hash in self._rows:  # any finished unit of the base will do
                 shared[unit.seed] = unit
 
-    def row(self, unit: Unit) -> Row | None:
+    def row(self, unit: Unit) -> ResultRow | None:
         """The row of a unit, if it is finished."""
         return self._rows.get(unit.hash)
 
@@ -85,7 +85,7 @@ class Measured:
         known = DATASETS[dataset].categories if dataset in DATASETS else self.experiment.rendered.categories
         return sorted(planned, key=lambda name: known.index(name) if name in known else len(known))
 
-    def number(self, place: Place) -> Number:
+    def number(self, place: TablePlace) -> MeasuredNumber:
         """The number that belongs in a place."""
         if place.metric in DIAGNOSTICS:
             return self._diagnostic(place)
@@ -93,13 +93,13 @@ class Measured:
             return self._contrast(place)
         units, missing = self._units(place)
         if missing or missing is None:
-            return Number(NAN, missing=missing)
+            return MeasuredNumber(NAN, missing=missing)
         series = self._series(place, units)
         undefined = sum(int(np.isnan(one.base).sum()) for one in series)
         value, sd = _statistic(place.statistic, series, place.dataset == MEAN_OF_DATASETS)
-        return Number(value, sd, 0, undefined)
+        return MeasuredNumber(value, sd, 0, undefined)
 
-    def _units(self, place: Place) -> tuple[dict[tuple[str, str, str], dict[int, Unit]], int | None]:
+    def _units(self, place: TablePlace) -> tuple[dict[tuple[str, str, str], dict[int, Unit]], int | None]:
         """The units behind a place, by (host, dataset, category), and how many of them are missing."""
         found: dict[tuple[str, str, str], dict[int, Unit]] = {}
         hosts = [place.host] if place.host else self.experiment.hosts
@@ -113,13 +113,13 @@ class Measured:
             return found, None
         return found, sum(self.row(unit) is None for units in found.values() for unit in units.values())
 
-    def _planned_for(self, place: Place, words: tuple[object, ...]) -> dict[int, Unit]:
+    def _planned_for(self, place: TablePlace, words: tuple[object, ...]) -> dict[int, Unit]:
         """By seed; for the base alone any unit that shares it will do."""
         if place.correction == "identity":
             return self._based.get((*words, Variant.parse(place.variant).setting), {})
         return self._planned.get((*words, place.correction, place.variant), {})
 
-    def _series(self, place: Place, found: dict[tuple[str, str, str], dict[int, Unit]]) -> list[_Series]:
+    def _series(self, place: TablePlace, found: dict[tuple[str, str, str], dict[int, Unit]]) -> list[_Series]:
         seeds = sorted({seed for units in found.values() for seed in units})
         series = []
         for (host, dataset, _), units in found.items():
@@ -129,34 +129,34 @@ class Measured:
             series.append(_Series(host, dataset, base, corrected))
         return series
 
-    def _contrast(self, place: Place) -> Number:
+    def _contrast(self, place: TablePlace) -> MeasuredNumber:
         """One variant's change minus another's, category by category and seed by seed."""
         sides = []
         for variant in CONTRASTS[place.variant]:
             side = place._replace(variant=variant)
             units, missing = self._units(side)
             if missing or missing is None:
-                return Number(NAN, missing=missing)
+                return MeasuredNumber(NAN, missing=missing)
             sides.append(self._series(side, units))
         changes = [
             _Series(a.host, a.dataset, b.corrected - b.base, a.corrected - a.base) for a, b in zip(*sides, strict=True)
         ]
         statistic = "delta" if place.statistic == "difference" else place.statistic
         undefined = sum(int(np.isnan(one.corrected - one.base).sum()) for one in changes)
-        return Number(*_statistic(statistic, changes, False), 0, undefined)
+        return MeasuredNumber(*_statistic(statistic, changes, False), 0, undefined)
 
-    def _diagnostic(self, place: Place) -> Number:
+    def _diagnostic(self, place: TablePlace) -> MeasuredNumber:
         """A diagnostic of bare features, its sums pooled over categories and seeds."""
         units, missing = self._units(place._replace(host=FEATURES))
         if missing or missing is None:
-            return Number(NAN, missing=missing)
+            return MeasuredNumber(NAN, missing=missing)
         rows = [self.row(unit) for by_seed in units.values() for unit in by_seed.values()]
         held = [row["diagnostics"] for row in rows if row is not None and row["diagnostics"]]
         undefined = len(rows) - len(held)
-        return Number(_diagnostic(place.metric, place.statistic, held) if held else NAN, undefined=undefined)
+        return MeasuredNumber(_diagnostic(place.metric, place.statistic, held) if held else NAN, undefined=undefined)
 
 
-def _column(rows: Sequence[Row | None], name: str) -> Numbers:
+def _column(rows: Sequence[ResultRow | None], name: str) -> Numbers:
     return np.array([NAN if row is None or row[name] is None else row[name] for row in rows], dtype=np.float64)
 
 

@@ -14,12 +14,12 @@ from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.table import Table, fill
-from sparcal.bench.run.folder import Results
-from sparcal.bench.run.row import Row, write_rows
+from sparcal.bench.run.folder import RunFolder
+from sparcal.bench.run.row import ResultRow, write_rows
 from sparcal.files.atomic import atomic_path
 
 WRITERS = {"md": to_markdown, "latex": to_latex, "csv": to_csv, "html": to_html}
-SUFFIXES = {"md": ".md", "latex": ".tex", "csv": ".csv", "html": ".html"}
+REPORT_SUFFIXES = {"md": ".md", "latex": ".tex", "csv": ".csv", "html": ".html"}
 _TRACED = ("sparcal", "code", "torch", "timm", "python", "precision", "device", "threads", "encoder_id")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #222; }
@@ -87,7 +87,7 @@ class Report:
         }
 
 
-def make_report(results: Results, folder: Path) -> Report:
+def make_report(results: RunFolder, folder: Path) -> Report:
     """Fill and write the tables and figures of a run; the same rows give the same tables, byte for byte."""
     experiment = results.experiment
     units, overrides = results.plan()
@@ -118,7 +118,9 @@ def make_report(results: Results, folder: Path) -> Report:
     return report
 
 
-def _notes(overrides: str, undefined: Sequence[Row], failures: dict[str, str], rows: Sequence[Row]) -> list[str]:
+def _notes(
+    overrides: str, undefined: Sequence[ResultRow], failures: dict[str, str], rows: Sequence[ResultRow]
+) -> list[str]:
     notes = [f"This run was changed by its call: {overrides}."] if overrides else []
     if len({row["code"] for row in rows}) > 1:
         notes.append("Rows come from different states of the code; run again with --restart before comparing them.")
@@ -129,10 +131,10 @@ def _notes(overrides: str, undefined: Sequence[Row], failures: dict[str, str], r
     return [*notes, *(f"Failed: {unit}: {reason}" for unit, reason in failures.items())]
 
 
-def _write(report: Report, rows: Sequence[Row]) -> None:
+def _write(report: Report, rows: Sequence[ResultRow]) -> None:
     for table in report.tables:
         for form, write in WRITERS.items():
-            _save(report.folder / "tables" / f"{table.name}{SUFFIXES[form]}", write(table))
+            _save(report.folder / "tables" / f"{table.name}{REPORT_SUFFIXES[form]}", write(table))
     _save(report.folder / "report.md", _markdown_page(report))
     _save(report.folder / "report.html", _html_page(report))
     write_rows(rows, report.folder / "units.parquet")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparcal.bench.report.layout import Bold, Layout, Leaf, Section, place_of_cell
-from sparcal.bench.report.measured import Measured, Number
-from sparcal.bench.report.paper import Place, paper_value
+from sparcal.bench.report.measured import Measured, MeasuredNumber
+from sparcal.bench.report.paper import TablePlace, paper_value
 from sparcal.bench.stats import holm
 
 ABSENT = "--"  # does not apply, as in the paper
@@ -18,7 +18,7 @@ UNDEFINED = "undefined"
 
 
 @dataclass(frozen=True)
-class Value:
+class CellValue:
     """One number of a cell, as text and as numbers.
 
     Args:
@@ -27,8 +27,8 @@ class Value:
     """
 
     text: str
-    place: Place | None = None
-    number: Number | None = None
+    place: TablePlace | None = None
+    number: MeasuredNumber | None = None
     paper: str = ""
     bold: bool = False
 
@@ -38,7 +38,7 @@ class Line:
     """A row: its labels and, for each column, one or more values."""
 
     labels: tuple[str, ...]
-    cells: tuple[tuple[Value, ...], ...]
+    cells: tuple[tuple[CellValue, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Table:
     columns: tuple[tuple[str, ...], ...]
     sections: tuple[tuple[str, tuple[Line, ...]], ...]
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> Iterator[CellValue]:
         """Every number of the table."""
         for _, lines in self.sections:
             for line in lines:
@@ -80,27 +80,27 @@ def _lines(section: Section, layout: Layout, measured: Measured) -> tuple[Line, 
     return tuple(lines)
 
 
-def _cell(section: Section, row: Leaf, column: Leaf, layout: Layout, measured: Measured) -> tuple[Value, ...]:
+def _cell(section: Section, row: Leaf, column: Leaf, layout: Layout, measured: Measured) -> tuple[CellValue, ...]:
     said = {**section.said, **row.said, **column.said}
     applies = all(
         said.get(name) in choices for only in (*section.only, *row.only, *column.only) for name, choices in only.items()
     )
     if not applies:
-        return (Value(ABSENT),)
+        return (CellValue(ABSENT),)
     return tuple(_value({**said, **part}, layout, measured) for part in said.get("parts", ({},)))
 
 
-def _value(said: Mapping[str, Any], layout: Layout, measured: Measured) -> Value:
+def _value(said: Mapping[str, Any], layout: Layout, measured: Measured) -> CellValue:
     place = place_of_cell(said)
     decimals, suffix = int(said.get("decimals", 1)), str(said.get("suffix", ""))
     if place.statistic == "p_holm":  # needs the whole family: see `_adjusted`
-        return Value("", place, paper=_paper(layout, place, 3, ""))
+        return CellValue("", place, paper=_paper(layout, place, 3, ""))
     number = measured.number(place)
     paper = _paper(layout, place, decimals, suffix)
-    return Value(_text(number, place, decimals, suffix, layout.sd), place, number, paper)
+    return CellValue(_text(number, place, decimals, suffix, layout.sd), place, number, paper)
 
 
-def _text(number: Number, place: Place, decimals: int, suffix: str, sd: bool) -> str:
+def _text(number: MeasuredNumber, place: TablePlace, decimals: int, suffix: str, sd: bool) -> str:
     if number.missing or number.missing is None:
         return MISSING
     if math.isnan(number.value):
@@ -126,7 +126,7 @@ def p_text(p: float) -> str:
     return f"<.001{stars}" if p < 0.001 else f"{p:.3f}".lstrip("0") + stars
 
 
-def _paper(layout: Layout, place: Place, decimals: int, suffix: str) -> str:
+def _paper(layout: Layout, place: TablePlace, decimals: int, suffix: str) -> str:
     if not layout.paper:
         return ""
     value = paper_value(layout.paper, place)
@@ -147,7 +147,7 @@ Sections = tuple[tuple[str, tuple[Line, ...]], ...]
 
 def _adjusted(sections: Sections) -> Sections:
     """Holm's p values, all raw p values of the table being one family."""
-    raw: dict[Place, Number] = {}
+    raw: dict[TablePlace, MeasuredNumber] = {}
     for _, lines in sections:
         for line in lines:
             for cell in line.cells:
@@ -155,15 +155,15 @@ def _adjusted(sections: Sections) -> Sections:
     known = {place: number for place, number in raw.items() if not math.isnan(number.value)}
     adjusted = dict(zip(known, holm([number.value for number in known.values()]), strict=True))
 
-    def adjust(value: Value) -> Value:
+    def adjust(value: CellValue) -> CellValue:
         if value.place is None or value.place.statistic != "p_holm":
             return value
         source = value.place._replace(statistic="p")
-        number = raw.get(source, Number(math.nan, missing=None))
+        number = raw.get(source, MeasuredNumber(math.nan, missing=None))
         if source in adjusted and len(known) == len(raw):  # a family with a hole has no adjusted values
             number = replace(number, value=adjusted[source])
         elif source in adjusted:
-            number = Number(math.nan, missing=1)
+            number = MeasuredNumber(math.nan, missing=1)
         return replace(value, number=number, text=_text(number, value.place, 3, "", False))
 
     return _mapped(sections, adjust)
@@ -184,20 +184,20 @@ def _emboldened(table: Table, bold: Bold) -> Table:
         for group in _groups(lines, table, bold):
             chosen |= _best(group, strict=bold == "pair")
 
-    def mark(value: Value) -> Value:
+    def mark(value: CellValue) -> CellValue:
         return replace(value, bold=id(value) in chosen)
 
     return replace(table, sections=_mapped(table.sections, mark))
 
 
-def _groups(lines: Sequence[Line], table: Table, bold: Bold) -> Iterator[list[Value]]:
+def _groups(lines: Sequence[Line], table: Table, bold: Bold) -> Iterator[list[CellValue]]:
     """Values that compete for bold print."""
     if bold == "column":
         for position in range(len(table.columns)):
             yield [value for line in lines for value in line.cells[position]]
         return
     for line in lines:
-        by_group: dict[str, list[Value]] = {}
+        by_group: dict[str, list[CellValue]] = {}
         for labels, cell in zip(table.columns, line.cells, strict=True):
             group = "" if bold == "row" else labels[0]
             by_group.setdefault(group, []).extend(cell)
@@ -205,7 +205,7 @@ def _groups(lines: Sequence[Line], table: Table, bold: Bold) -> Iterator[list[Va
             yield [v for v in values if v.place is not None and v.place.statistic in ("base", "corrected")]
 
 
-def _best(values: Sequence[Value], *, strict: bool) -> set[int]:
+def _best(values: Sequence[CellValue], *, strict: bool) -> set[int]:
     """The largest as printed; with `strict`, none where all are equal."""
     printed = {id(v): float(v.text.split("±")[0]) for v in values if _is_number(v)}
     if len(printed) < 2 or (strict and len(set(printed.values())) == 1):
@@ -214,5 +214,5 @@ def _best(values: Sequence[Value], *, strict: bool) -> set[int]:
     return {identity for identity, value in printed.items() if value == largest}
 
 
-def _is_number(value: Value) -> bool:
+def _is_number(value: CellValue) -> bool:
     return value.text not in (ABSENT, MISSING, UNDEFINED, "") and value.number is not None

@@ -11,7 +11,7 @@ from sparcal.types import Features
 
 
 @dataclass(frozen=True, eq=False)
-class Lot:
+class CategoryFeatures:
     """Features of one category by one encoder."""
 
     reference: Features | None

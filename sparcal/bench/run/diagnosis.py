@@ -6,13 +6,13 @@ import torch
 
 from sparcal.bench.datasets import read_mask
 from sparcal.bench.diagnostics import contrast, dc_energy, overlap, touched_cells
-from sparcal.bench.plan.protocol import Draw
-from sparcal.bench.run.category import Lot
+from sparcal.bench.plan.protocol import CalibrationDraw
+from sparcal.bench.run.category import CategoryFeatures
 from sparcal.sparc import SPARC
 from sparcal.types import Features, require_reference
 
 
-def diagnose(calibration: Features, lot: Lot, draw: Draw) -> dict[str, float]:
+def diagnose(calibration: Features, lot: CategoryFeatures, draw: CalibrationDraw) -> dict[str, float]:
     """Energies of the calibration draw, overlap and contrast of the evaluated images, by name."""
     sparc = SPARC().fit(calibration)
     h, w, d = calibration.grids[0]

@@ -18,16 +18,17 @@ from torch import Tensor
 
 from sparcal.bench.datasets import Record, list_records
 from sparcal.bench.datasets.rendered import RENDERED
+from sparcal.bench.metrics import METRICS
 from sparcal.bench.plan.contenders import Contender, load_contender
-from sparcal.bench.plan.protocol import Draw, make_draw
-from sparcal.bench.plan.unit import Unit
+from sparcal.bench.plan.protocol import CalibrationDraw, make_draw
+from sparcal.bench.plan.unit import BATCHNORM, Unit
 from sparcal.bench.plan.variant import Variant
 from sparcal.bench.run.cache import FeatureCache, words_digest
-from sparcal.bench.run.category import Lot
+from sparcal.bench.run.category import CategoryFeatures
 from sparcal.bench.run.diagnosis import diagnose
-from sparcal.bench.run.measure import METRICS, Metrics, example_image, measure
-from sparcal.bench.run.pictures import Picture, take_picture
-from sparcal.bench.run.row import Row, code_digest, new_row
+from sparcal.bench.run.measure import example_image, measure
+from sparcal.bench.run.pictures import ExamplePicture, take_picture
+from sparcal.bench.run.row import ResultRow, code_digest, new_row
 from sparcal.bench.run.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
@@ -39,8 +40,6 @@ from sparcal.score import score_lot
 from sparcal.sparc import EvidenceWarning
 from sparcal.types import Correction, Detector, Encoder, Features, Scores
 
-BATCHNORM = "batchnorm"
-
 
 class Evaluator:
     """Runs units; keeps the last encoder and the last category's features, so neighbouring units are cheap."""
@@ -49,9 +48,9 @@ class Evaluator:
         self._place = workplace
         self._cache = FeatureCache(Path(workplace.cache), limit=workplace.cache_limit, precision=workplace.precision)
         self._contender: tuple[tuple[object, ...], Contender] | None = None
-        self._lot: tuple[tuple[object, ...], Lot] | None = None
+        self._lot: tuple[tuple[object, ...], CategoryFeatures] | None = None
 
-    def run(self, unit: Unit) -> tuple[Row, Picture | None]:
+    def run(self, unit: Unit) -> tuple[ResultRow, ExamplePicture | None]:
         """The row of a unit, and its picture where one is wanted."""
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # full-normal shows more than 8 images on purpose
@@ -59,7 +58,7 @@ class Evaluator:
             row, picture = self._run(unit, _Clock())
             return {**row, "cpu_s": time.process_time() - started}, picture
 
-    def _run(self, unit: Unit, clock: _Clock) -> tuple[Row, Picture | None]:
+    def _run(self, unit: Unit, clock: _Clock) -> tuple[ResultRow, ExamplePicture | None]:
         variant = Variant.parse(unit.variant)
         root = self._place.root(unit.dataset)
         layout = "folder" if unit.dataset == RENDERED else unit.dataset
@@ -108,7 +107,7 @@ class Evaluator:
             self._contender = (key, contender)
         return self._contender[1]
 
-    def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[Lot, int]:
+    def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[CategoryFeatures, int]:
         needs_train = contender.needs_reference or Variant.parse(unit.variant).source == "train"
         key = (unit.dataset, unit.category, contender.encoder.id, needs_train)
         if self._lot is None or self._lot[0] != key:
@@ -118,13 +117,17 @@ class Evaluator:
             return lot, extracted
         return self._lot[1], 0
 
-    def _encode(self, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool) -> tuple[Lot, int]:
+    def _encode(
+        self, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool
+    ) -> tuple[CategoryFeatures, int]:
         reference = tuple(r for r in records if r.split == "train") if train else ()
         test = tuple(r for r in records if r.split == "test")
         images = [record.image for record in (*reference, *test)]
         found = self._cache.features(encoder, images, device=self._place.device, keep=keep)
         n = len(reference)
-        lot = Lot(found.features[:n] if n else None, reference, found.features[n:], test, found.geometries[n:])
+        lot = CategoryFeatures(
+            found.features[:n] if n else None, reference, found.features[n:], test, found.geometries[n:]
+        )
         return lot, found.extracted
 
     def _base(self, comparison: _Comparison, contender: Contender) -> Scores:
@@ -163,7 +166,7 @@ class Evaluator:
 
     def _base_metrics(
         self, comparison: _Comparison, contender: Contender, base: Scores, geometries: list[Geometry]
-    ) -> Metrics:
+    ) -> dict[str, float]:
         evaluated = comparison.draw.evaluated
 
         def compute() -> dict[str, Tensor]:
@@ -209,7 +212,7 @@ class Evaluator:
         )
         return Scores(scores.image.cpu(), scores.cell.cpu())
 
-    def _adapt(self, encoder: Encoder, draw: Draw, source_weight: int) -> TimmEncoder:
+    def _adapt(self, encoder: Encoder, draw: CalibrationDraw, source_weight: int) -> TimmEncoder:
         if not isinstance(encoder, TimmEncoder):
             raise DataError(f"batchnorm needs a timm encoder, got {encoder.id}: use a ResNet or EfficientNet of timm.")
         images = [record.image for record in draw.calibration]
@@ -228,9 +231,9 @@ class _Comparison:
 
     unit: Unit
     variant: Variant
-    draw: Draw
+    draw: CalibrationDraw
     detector: Detector
-    lot: Lot
+    lot: CategoryFeatures
 
 
 class _Clock:

@@ -18,18 +18,18 @@ from typing import Literal
 
 from sparcal.bench.plan.experiment import Experiment, parse_experiment
 from sparcal.bench.plan.unit import Unit
-from sparcal.bench.run.pictures import Picture, write_picture
-from sparcal.bench.run.row import Row, read_rows, write_row
+from sparcal.bench.run.pictures import ExamplePicture, write_picture
+from sparcal.bench.run.row import ResultRow, read_rows, write_row
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
 from sparcal.files.json_record import write_json
 
-FORMAT = 1
-Mode = Literal["new", "resume", "restart"]
+PLAN_FORMAT = 1
+StartMode = Literal["new", "resume", "restart"]
 
 
 @dataclass(frozen=True)
-class Results:
+class RunFolder:
     """A results folder; make one with `start_results` or `open_results`."""
 
     path: Path
@@ -42,9 +42,9 @@ class Results:
     def plan(self) -> tuple[list[Unit], str]:
         """Every planned unit, in order, and in words what the call changed about the experiment."""
         plan = json.loads((self.path / "plan.json").read_text(encoding="utf-8"))
-        if plan.get("format") != FORMAT:
+        if plan.get("format") != PLAN_FORMAT:
             raise ArtifactError(
-                f"The plan in {self.path} has format {plan.get('format')}, this sparcal reads {FORMAT}: run it again."
+                f"The plan in {self.path} has format {plan.get('format')}, this sparcal reads {PLAN_FORMAT}: run it again."
             )
         return [Unit.from_json(unit) for unit in plan["units"]], plan["overrides"]
 
@@ -52,7 +52,7 @@ class Results:
         """Whether a unit has its row, and its picture if it wants one."""
         return self._row(unit).exists() and (not unit.picture or self.picture(unit).exists())
 
-    def adopt(self, other: Results, unit: Unit) -> bool:
+    def adopt(self, other: RunFolder, unit: Unit) -> bool:
         """Take over a unit that another run has finished; whether it had."""
         if not other.is_finished(unit):
             return False
@@ -63,7 +63,7 @@ class Results:
                 shutil.copyfile(source, temporary)
         return True
 
-    def finish(self, unit: Unit, row: Row, picture: Picture | None) -> None:
+    def finish(self, unit: Unit, row: ResultRow, picture: ExamplePicture | None) -> None:
         """Keep what a unit gave; the row comes last, as it is what says that the unit is finished."""
         if picture is not None:
             write_picture(picture, self.picture(unit))
@@ -80,7 +80,7 @@ class Results:
         paths = sorted((self.path / "failures").glob("*.txt"))
         return {path.stem: path.read_text(encoding="utf-8").split("\n")[1] for path in paths}
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ResultRow]:
         """The rows of all finished units of the plan, in the order of the plan."""
         units, _ = self.plan()
         return read_rows([self._row(unit) for unit in units if self.is_finished(unit)])
@@ -97,15 +97,15 @@ class Results:
 
 
 def start_results(
-    path: Path, source: str, units: Sequence[Unit], *, overrides: str = "", mode: Mode = "new"
-) -> Results:
+    path: Path, source: str, units: Sequence[Unit], *, overrides: str = "", mode: StartMode = "new"
+) -> RunFolder:
     """The folder of a run that is about to begin or go on.
 
     Args:
         source: the text of the experiment file.
         mode: "new" refuses a folder that holds results; "resume" keeps what is finished; "restart" removes it.
     """
-    results = Results(path)
+    results = RunFolder(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         if not (path / "plan.json").is_file():
             raise DataError(
@@ -124,13 +124,13 @@ def start_results(
         temporary.write_text(source, encoding="utf-8")
     write_json(
         path / "plan.json",
-        {"format": FORMAT, "overrides": overrides, "units": [unit.to_json() for unit in units]},
+        {"format": PLAN_FORMAT, "overrides": overrides, "units": [unit.to_json() for unit in units]},
     )
     return results
 
 
-def open_results(path: Path) -> Results:
+def open_results(path: Path) -> RunFolder:
     """The folder of an earlier run."""
     if not (path / "plan.json").is_file() or not (path / "experiment.toml").is_file():
         raise DataError(f"{path} must be a results folder of sparcal bench run, got none there: check the path.")
-    return Results(path)
+    return RunFolder(path)

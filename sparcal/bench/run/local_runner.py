@@ -23,15 +23,15 @@ from typing import Any
 
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.evaluator import Evaluator
-from sparcal.bench.run.folder import Results
-from sparcal.bench.run.work import Failed, Progress, work_off
+from sparcal.bench.run.folder import RunFolder
+from sparcal.bench.run.work import Failed, UnitProgress, work_off
 from sparcal.bench.run.workplace import Workplace, thread_budget
 
 _TRIES = 2
 
 
 def run_local(
-    units: Sequence[Unit], workplace: Workplace, *, workers: int, progress: Progress | None = None
+    units: Sequence[Unit], workplace: Workplace, *, workers: int, progress: UnitProgress | None = None
 ) -> list[Failed]:
     """Run units and keep their rows; those that failed come back. One worker runs in this process."""
     if workers == 1 or len(units) <= 1:
@@ -64,11 +64,11 @@ def run_local(
 def died(unit: Unit, workplace: Workplace, exit_code: int | None) -> str:
     """Keep that a worker died over a unit; the sentence."""
     reason = f"The worker process died with exit code {exit_code}, {_TRIES} times: it may have run out of memory."
-    Results(Path(workplace.results)).fail(unit, reason, "")
+    RunFolder(Path(workplace.results)).fail(unit, reason, "")
     return reason
 
 
-def _run_here(units: Sequence[Unit], workplace: Workplace, progress: Progress | None) -> list[Failed]:
+def _run_here(units: Sequence[Unit], workplace: Workplace, progress: UnitProgress | None) -> list[Failed]:
     failed: list[Failed] = []
     with thread_budget(workplace.threads):
         evaluator = Evaluator(workplace)

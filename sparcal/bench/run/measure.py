@@ -8,32 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.bench.datasets import Record, read_mask
-from sparcal.bench.metrics import AuproAccumulator, auroc
+from sparcal.bench.metrics import paper_metrics
 from sparcal.imaging.maps import MapRule, native_map, outside_value
 from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Scores
 
-METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
-LIMITS = (0.3, 0.05)
 
-Metrics = dict[str, float]
-
-
-def measure(records: Sequence[Record], scores: Scores, geometries: Sequence[Geometry], map_rule: MapRule) -> Metrics:
+def measure(
+    records: Sequence[Record], scores: Scores, geometries: Sequence[Geometry], map_rule: MapRule
+) -> dict[str, float]:
     """Image AUROC and AU-PRO at native resolution, 0 to 100; NaN where a number is not defined.
 
-    Images without any mask among them (one's own folder) have no AU-PRO.
+    A folder without a single mask, as people's own folders may be, has no AU-PRO.
     """
-    image = auroc([record.label for record in records], scores.image.numpy())
-    areas = (float("nan"),) * len(LIMITS)
-    if any(record.mask for record in records):
-        accumulator = AuproAccumulator()
-        outside = outside_value(scores.cell)
-        for record, cell, geometry in zip(records, scores.cell, geometries, strict=True):
-            mask = read_mask(record, geometry.native)
-            accumulator.update(mask, native_map(cell, map_rule, geometry, outside=outside))
-        areas = accumulator.compute(LIMITS)
-    return {name: 100 * value for name, value in zip(METRICS, (image, *areas), strict=True)}
+    outside = outside_value(scores.cell)
+    regions = (
+        (read_mask(record, geometry.native), native_map(cell, map_rule, geometry, outside=outside))
+        for record, cell, geometry in zip(records, scores.cell, geometries, strict=True)
+    )
+    has_masks = any(record.mask for record in records)
+    return paper_metrics([record.label for record in records], scores.image, regions if has_masks else None)
 
 
 def example_image(records: Sequence[Record], geometries: Sequence[Geometry]) -> int:

@@ -18,11 +18,11 @@ from sparcal.imaging.maps import MapRule
 from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Scores
 
-LONGEST = 512  # pixels of the longer side
+LONGEST_SIDE = 512  # pixels of the longer side
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class ExamplePicture:
     """One example, all arrays of one size: `image` (H, W, 3) uint8, `mask` (H, W) bool, `base` and `corrected` maps."""
 
     name: str
@@ -34,7 +34,7 @@ class Picture:
 
 def take_picture(
     record: Record, geometry: Geometry, position: int, base: Scores, corrected: Scores, map_rule: MapRule
-) -> Picture:
+) -> ExamplePicture:
     """The picture of one evaluated image.
 
     Args:
@@ -44,7 +44,7 @@ def take_picture(
     mask = read_mask(record, geometry.native)
     maps = [one_map(scores, position, geometry, map_rule) for scores in (base, corrected)]
     size = _small(geometry.native)
-    return Picture(
+    return ExamplePicture(
         name=record.image.name,
         image=np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8),
         mask=np.asarray(cv2.resize(mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST)) > 0,
@@ -53,7 +53,7 @@ def take_picture(
     )
 
 
-def write_picture(picture: Picture, path: Path) -> None:
+def write_picture(picture: ExamplePicture, path: Path) -> None:
     """Write a picture, whole or not at all."""
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(
@@ -66,16 +66,16 @@ def write_picture(picture: Picture, path: Path) -> None:
         )
 
 
-def read_picture(path: Path) -> Picture:
+def read_picture(path: Path) -> ExamplePicture:
     """The picture that `write_picture` wrote."""
     try:
         with np.load(path, allow_pickle=False) as held:
-            return Picture(str(held["name"]), held["image"], held["mask"], held["base"], held["corrected"])
+            return ExamplePicture(str(held["name"]), held["image"], held["mask"], held["base"], held["corrected"])
     except (OSError, KeyError, ValueError) as error:
         raise ArtifactError(f"The picture {path} cannot be read ({error}): run its unit again.") from error
 
 
 def _small(native: tuple[int, int]) -> tuple[int, int]:
-    """(W, H) at most LONGEST, keeping the aspect ratio."""
-    scale = min(1.0, LONGEST / max(native))
+    """(W, H) at most LONGEST_SIDE, keeping the aspect ratio."""
+    scale = min(1.0, LONGEST_SIDE / max(native))
     return max(1, round(native[1] * scale)), max(1, round(native[0] * scale))

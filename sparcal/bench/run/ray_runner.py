@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparcal.bench.plan.unit import Unit
-from sparcal.bench.run.folder import Results
-from sparcal.bench.run.work import Failed, Progress
+from sparcal.bench.run.folder import RunFolder
+from sparcal.bench.run.work import Failed, UnitProgress
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import DataError, MissingExtraError
 
@@ -33,7 +33,7 @@ def run_ray(
     workers: int,
     address: str | None = None,
     gpus: float = 0.0,
-    progress: Progress | None = None,
+    progress: UnitProgress | None = None,
 ) -> list[Failed]:
     """Run units on a cluster and keep their rows; those that failed come back.
 
@@ -70,7 +70,7 @@ def _answer(ray: Any, ready: Any, unit: Unit, workplace: Workplace) -> str:
         reason: str = ray.get(ready)
     except ray.exceptions.RayError as error:  # the process or the node died, as often as it was retried
         reason = f"The task died on the cluster, {_RETRIES + 1} times ({type(error).__name__})."
-        Results(Path(workplace.results)).fail(unit, reason, str(error))
+        RunFolder(Path(workplace.results)).fail(unit, reason, str(error))
     return reason
 
 

@@ -10,14 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sparcal.bench.plan.protocol import PROTOCOL, Draw
+from sparcal.bench.metrics import METRICS
+from sparcal.bench.plan.protocol import PROTOCOL, CalibrationDraw
 from sparcal.bench.plan.unit import Unit
-from sparcal.bench.run.measure import METRICS
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import MissingExtraError
 from sparcal.files.atomic import atomic_path
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 
 _TEXT = (
     "unit",
@@ -52,13 +52,13 @@ _NUMBERS = (
     "measure_s",
     "cpu_s",  # of the whole unit, all threads
 )
-COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, "calibration", "diagnostics")
+ROW_COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, "calibration", "diagnostics")
 
 
-def new_row(unit: Unit, draw: Draw, root: Path, workplace: Workplace) -> Row:
+def new_row(unit: Unit, draw: CalibrationDraw, root: Path, workplace: Workplace) -> ResultRow:
     """A row with all that is known before anything is measured."""
     return {
-        **dict.fromkeys(COLUMNS),
+        **dict.fromkeys(ROW_COLUMNS),
         **{name: getattr(unit, name) for name in ("dataset", "category", "host", "correction", "variant", "setting")},
         **{name: getattr(unit, name) for name in ("k", "seed", "encoder", "weights", "prompts")},
         **{name: getattr(workplace, name) for name in ("precision", "device", "threads")},
@@ -76,12 +76,12 @@ def new_row(unit: Unit, draw: Draw, root: Path, workplace: Workplace) -> Row:
     }
 
 
-def write_row(row: Row, path: Path) -> None:
+def write_row(row: ResultRow, path: Path) -> None:
     """Write one row as a Parquet file, whole or not at all."""
     write_rows([row], path)
 
 
-def write_rows(rows: Sequence[Row], path: Path) -> None:
+def write_rows(rows: Sequence[ResultRow], path: Path) -> None:
     """Write rows as one Parquet file, whole or not at all; a number that is NaN becomes missing."""
     arrow = _arrow()
     import pyarrow.parquet as pq
@@ -91,13 +91,13 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
         pq.write_table(table, temporary)
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: ResultRow) -> ResultRow:
     diagnostics = row["diagnostics"]
     nan = {name: None for name in _NUMBERS if row[name] is not None and row[name] != row[name]}
     return {**row, **nan, "diagnostics": None if diagnostics is None else sorted(diagnostics.items())}
 
 
-def read_rows(paths: list[Path]) -> list[Row]:
+def read_rows(paths: list[Path]) -> list[ResultRow]:
     """The rows of Parquet files that `write_row` wrote, in the order of `paths`."""
     _arrow()
     import pyarrow.parquet as pq

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.evaluator import Evaluator
-from sparcal.bench.run.folder import Results
+from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import SparcalError
 
 # Called with (units finished in this run, units to run, units that failed in this run).
-Progress = Callable[[int, int, int], None]
+UnitProgress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Failed:
 
 def work_off(unit: Unit, evaluator: Evaluator, workplace: Workplace) -> str:
     """Run a unit and keep what it gave; why it failed, or an empty text."""
-    results = Results(Path(workplace.results))
+    results = RunFolder(Path(workplace.results))
     try:
         results.finish(unit, *evaluator.run(unit))
     except Exception as error:  # one unit must not end the others; what went wrong is kept and reported

@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from sparcal.bench.demo.comparison import BASE, COMPARED, CONTRASTED, METRICS, Plan, draw, run_demonstration, summarise
-from sparcal.bench.demo.page import write_page
+from sparcal.bench.demo.comparison import BASE, COMPARED, CONTRASTED, Plan, draw, run_demonstration, summarise
+from sparcal.bench.demo.page import write_demo_page
+from sparcal.bench.metrics import METRICS
 from sparcal.cli import run
 from sparcal.errors import DataError
 
@@ -53,7 +54,7 @@ def test_summary_averages_and_pairs(result):
 
 
 def test_the_page_stands_alone(result, tmp_path):
-    page = write_page(result, result, tmp_path, command="sparcal demo").read_text()
+    page = write_demo_page(result, result, tmp_path, command="sparcal demo").read_text()
     assert not re.search(r"""(src|href)=["'](?!data:)""", page)
     assert "http" not in page.replace("http://www.w3.org", "")
     assert page.count("<img") == 6 + len(result.shown) * (1 + len(CONTRASTED))

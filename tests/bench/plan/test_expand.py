@@ -8,7 +8,7 @@ import pytest
 
 from sparcal.bench.datasets.rendered import Rendering, render_dataset
 from sparcal.bench.plan.expand import Overrides, find_data, plan_units
-from sparcal.bench.plan.experiment import parse_experiment, read_experiment
+from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.errors import DataError
 
 HEAD = 'name = "x"\ntitle = "t"\n'
@@ -101,11 +101,6 @@ def test_pictures_are_kept_of_seed_0_only():
 def test_what_cannot_be_meant_is_refused(text, message):
     with pytest.raises(DataError, match=message):
         parse_experiment(text, "x.toml")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match="nothing.toml must be a readable file, got No such file"):
-        read_experiment(tmp_path / "nothing.toml")
 
 
 def test_anomalyclip_needs_its_prompts():

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from sparcal.bench.experiments import experiment_source, experiment_titles
 from sparcal.bench.plan.expand import Overrides, plan_units
-from sparcal.bench.plan.experiment import read_experiment
+from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import PAPER_TABLES, paper_table, place_of
 from sparcal.bench.report.table import MISSING, fill
 
-FILES = sorted((Path(__file__).parents[3] / "sparcal/bench/experiments").glob("*.toml"))
+NAMES = sorted(experiment_titles())
 PROMPTS = {"anomalyclip-v": "v.pth", "anomalyclip-m": "m.pth"}
 
 
 @cache
-def planned(path):
-    experiment = read_experiment(path)
+def planned(name):
+    experiment = parse_experiment(experiment_source(name), name)
     units = plan_units(experiment, {}, Overrides(prompts=PROMPTS))
     return experiment, units
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_file_is_named_after_its_experiment_and_plans_units(path):
-    experiment, units = planned(path)
-    assert experiment.name == path.stem
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_is_named_after_its_experiment_and_plans_units(name):
+    experiment, units = planned(name)
+    assert experiment.name == name
     assert experiment.title
     assert len(units) == len(set(units)) > 0
     assert experiment.tables or experiment.figures
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_cell_of_every_table_is_planned(path):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_cell_of_every_table_is_planned(name):
     """Without results every cell is missing; a cell that no unit could fill would be a mistake in the file."""
-    experiment, units = planned(path)
+    experiment, units = planned(name)
     measured = Measured(experiment, units, [])
     for data in experiment.tables:
         table = fill(read_layout(data, measured), measured)
@@ -52,8 +52,8 @@ def test_every_cell_of_every_table_is_planned(path):
 def filled():
     """Every table of every file without results: (the paper's table, whether with spread, filled table)."""
     found = []
-    for path in FILES:
-        experiment, units = planned(path)
+    for name in NAMES:
+        experiment, units = planned(name)
         measured = Measured(experiment, units, [])
         for data in experiment.tables:
             found.append((data.get("paper", ""), fill(read_layout(data, measured), measured)))

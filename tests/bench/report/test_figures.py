@@ -9,13 +9,13 @@ from PIL import Image
 
 from sparcal.bench.plan.expand import Overrides, plan_units
 from sparcal.bench.plan.experiment import parse_experiment
-from sparcal.bench.plan.protocol import Draw
+from sparcal.bench.plan.protocol import CalibrationDraw
 from sparcal.bench.report import figures
 from sparcal.bench.report.figures import draw_figure
 from sparcal.bench.report.measured import Measured
-from sparcal.bench.report.paper import Place, paper_value
+from sparcal.bench.report.paper import TablePlace, paper_value
 from sparcal.bench.run.folder import start_results
-from sparcal.bench.run.pictures import Picture
+from sparcal.bench.run.pictures import ExamplePicture
 from sparcal.bench.run.row import new_row
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import DataError
@@ -51,7 +51,7 @@ def run_of(text, tmp_path):
 def rows_of(units, tmp_path):
     rows = []
     for number, unit in enumerate(units):
-        row = new_row(unit, Draw((), ()), tmp_path, Workplace({}, "", ""))
+        row = new_row(unit, CalibrationDraw((), ()), tmp_path, Workplace({}, "", ""))
         for name in ("image_auroc", "aupro_0.3", "aupro_0.05"):
             row |= {f"base_{name}": 50.0, f"corrected_{name}": 50.0 + number}
         rows.append(row)
@@ -77,7 +77,7 @@ def test_curves_pass_through_the_measured_and_the_papers_numbers(tmp_path, monke
     seen = kept(monkeypatch)
     (made,) = draw_figure(experiment.figures[0], measured, results, tmp_path / "figures")
     first, second = seen[0]
-    places = [Place("visa", "image_auroc", "delta", "patchcore", variant=f"rank={r}") for r in (1, 2)]
+    places = [TablePlace("visa", "image_auroc", "delta", "patchcore", variant=f"rank={r}") for r in (1, 2)]
     assert first[0][0] == "-"
     assert list(first[0][1]) == [measured.number(place).value for place in places]
     assert first[1][0] == ":"
@@ -120,14 +120,14 @@ def picture(seed):
     random = np.random.default_rng(seed)
     heat = random.random((2, 20, 30)).astype(np.float32)
     image = random.integers(0, 255, (20, 30, 3), dtype=np.uint8)
-    return Picture(f"{seed}.png", image, heat[0] > 0.9, heat[0], heat[1] * 3)
+    return ExamplePicture(f"{seed}.png", image, heat[0] > 0.9, heat[0], heat[1] * 3)
 
 
 def test_grids_have_pages_and_say_what_is_missing(tmp_path, monkeypatch):
     experiment, units, results = run_of(GRID, tmp_path)
     left_out = [unit for unit in units if unit.host == "padim"][-1]
     for number, unit in enumerate(unit for unit in units if unit != left_out):
-        row = new_row(unit, Draw((), ()), tmp_path, Workplace({}, "", ""))
+        row = new_row(unit, CalibrationDraw((), ()), tmp_path, Workplace({}, "", ""))
         results.finish(unit, row, picture(number))
     measured = Measured(experiment, units, results.rows())
     shown = []

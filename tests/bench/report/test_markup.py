@@ -13,11 +13,11 @@ from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.bench.report.layout import place_of_cell, read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
-from sparcal.bench.report.paper import Place
-from sparcal.bench.report.table import Line, Table, Value, fill
+from sparcal.bench.report.paper import TablePlace
+from sparcal.bench.report.table import CellValue, Line, Table, fill
 from sparcal.errors import DataError
 
-PLACE = Place("rad", "image_auroc", "base")
+PLACE = TablePlace("rad", "image_auroc", "base")
 TABLE = Table(
     name="small",
     caption="50 % of a_b & AU-PRO 0.3",
@@ -29,9 +29,12 @@ TABLE = Table(
             (
                 Line(
                     ("WRN", "PatchCore"),
-                    ((Value("83.6", bold=True, paper="83.5"),), (Value("-0.3"),), (Value("<.001***"),)),
+                    ((CellValue("83.6", bold=True, paper="83.5"),), (CellValue("-0.3"),), (CellValue("<.001***"),)),
                 ),
-                Line(("PaDiM",), ((Value("1.0"), Value("2.0", paper="2.1")), (Value("missing"),), (Value("--"),))),
+                Line(
+                    ("PaDiM",),
+                    ((CellValue("1.0"), CellValue("2.0", paper="2.1")), (CellValue("missing"),), (CellValue("--"),)),
+                ),
             ),
         ),
     ),

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparcal.bench.experiments import experiment_source
+from sparcal.bench.metrics import METRICS
 from sparcal.bench.plan.expand import Overrides, plan_units
-from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, parse_experiment, read_experiment
+from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, parse_experiment
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.measured import Measured
-from sparcal.bench.report.paper import Place, paper_table
+from sparcal.bench.report.paper import TablePlace, paper_table
 from sparcal.bench.report.table import ABSENT, MISSING, UNDEFINED, fill, number_text, p_text
 from sparcal.errors import DataError
 
-EXPERIMENTS = Path(__file__).parents[3] / "sparcal/bench/experiments"
 PROMPTS = Overrides(prompts={"anomalyclip-v": "v.pth", "anomalyclip-m": "m.pth"})
-METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
 DATASETS = ("mvtec-ad-2", "aebad-s", "visa", "rad")
 
 
@@ -45,7 +44,7 @@ def printed():
 
 def from_categories(name, printed):
     """An experiment whose units have the paper's category numbers, the same in all seeds."""
-    experiment = read_experiment(EXPERIMENTS / f"{name}.toml")
+    experiment = parse_experiment(experiment_source(name), name)
     units = plan_units(experiment, {}, PROMPTS)
     rows = [
         row_of(unit, {m: printed[unit.dataset, unit.category, unit.host, m] for m in ("image_auroc", "aupro_0.3")})
@@ -146,28 +145,30 @@ def loop(rows, statistic, *, datasets, host="patchcore", metric="image_auroc", c
 def test_averages_against_loops(seed, statistic, metric):
     measured, rows = small(seed=seed)
     for dataset, members in (("aebad-s", ("aebad-s",)), ("all", ("aebad-s", "rad")), ("shift-free", ("rad",))):
-        found = measured.number(Place(dataset, metric, statistic, "patchcore"))
+        found = measured.number(TablePlace(dataset, metric, statistic, "patchcore"))
         expected = loop(rows, statistic, datasets=members, metric=metric)
         assert (found.value, found.sd) == pytest.approx(expected)
-        spread = measured.number(Place(dataset, metric, f"{statistic}_sd", "patchcore"))
+        spread = measured.number(TablePlace(dataset, metric, f"{statistic}_sd", "patchcore"))
         assert spread.value == pytest.approx(expected[1])
 
 
 def test_means_of_datasets_and_of_hosts():
     measured, rows = small()
     parts = [loop(rows, "delta", datasets=(name,))[0] for name in ("aebad-s", "rad")]
-    found = measured.number(Place(MEAN_OF_DATASETS, "image_auroc", "delta", "patchcore"))
+    found = measured.number(TablePlace(MEAN_OF_DATASETS, "image_auroc", "delta", "patchcore"))
     assert found.value == pytest.approx(np.mean(parts))
     hosts = [loop(rows, "delta", datasets=("rad",), host=host)[0] for host in ("patchcore", "padim")]
-    assert measured.number(Place("rad", "image_auroc", "delta")).value == pytest.approx(np.mean(hosts))
+    assert measured.number(TablePlace("rad", "image_auroc", "delta")).value == pytest.approx(np.mean(hosts))
 
 
 def test_one_category_and_the_base_alone():
     measured, rows = small()
     values = [row["base_image_auroc"] for unit, row in rows.items() if unit.category == "view" and unit.host == "padim"]
-    found = measured.number(Place("aebad-s", "image_auroc", "base", "padim", category="view", correction="identity"))
+    found = measured.number(
+        TablePlace("aebad-s", "image_auroc", "base", "padim", category="view", correction="identity")
+    )
     assert found.value == pytest.approx(np.mean(values))
-    assert measured.number(Place("aebad-s", "image_auroc", "delta", "padim", correction="identity")).value == 0
+    assert measured.number(TablePlace("aebad-s", "image_auroc", "delta", "padim", correction="identity")).value == 0
 
 
 def test_the_contrast_of_two_variants():
@@ -175,7 +176,7 @@ def test_the_contrast_of_two_variants():
     sides = [
         loop(rows, "delta", datasets=("aebad-s",), variant=f"source={source}")[0] for source in ("deployment", "train")
     ]
-    place = Place("aebad-s", "image_auroc", "difference", "patchcore", variant="deployment-train")
+    place = TablePlace("aebad-s", "image_auroc", "difference", "patchcore", variant="deployment-train")
     assert measured.number(place).value == pytest.approx(sides[0] - sides[1])
     assert 0 < measured.number(place._replace(statistic="p")).value <= 1
 
@@ -191,14 +192,14 @@ def test_a_missing_unit_makes_every_number_missing_that_needs_it():
     }
     measured, _ = small(lambda unit, row: None if unit.hash in gone else row)
     for dataset in ("aebad-s", "all", MEAN_OF_DATASETS):
-        found = measured.number(Place(dataset, "image_auroc", "delta", "patchcore"))
+        found = measured.number(TablePlace(dataset, "image_auroc", "delta", "patchcore"))
         assert found.missing == 1
         assert np.isnan(found.value)
-    assert measured.number(Place("rad", "image_auroc", "delta", "patchcore")).missing == 0
-    assert measured.number(Place("aebad-s", "image_auroc", "delta", "padim")).missing == 0
-    base = measured.number(Place("aebad-s", "image_auroc", "base", "patchcore", correction="identity"))
+    assert measured.number(TablePlace("rad", "image_auroc", "delta", "patchcore")).missing == 0
+    assert measured.number(TablePlace("aebad-s", "image_auroc", "delta", "padim")).missing == 0
+    base = measured.number(TablePlace("aebad-s", "image_auroc", "base", "patchcore", correction="identity"))
     assert base.missing == 0, "CORAL's unit has the same base"
-    assert measured.number(Place("visa", "image_auroc", "delta", "patchcore")).missing is None
+    assert measured.number(TablePlace("visa", "image_auroc", "delta", "patchcore")).missing is None
 
 
 def test_an_undefined_unit_is_left_out_and_counted():
@@ -207,7 +208,7 @@ def test_an_undefined_unit_is_left_out_and_counted():
         return row_of(unit, status="undefined") if gone else row
 
     measured, rows = small(undefine)
-    found = measured.number(Place("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
+    found = measured.number(TablePlace("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
     seeds = []
     for seed in range(3):
         kept = [
@@ -216,7 +217,7 @@ def test_an_undefined_unit_is_left_out_and_counted():
         seeds.append(np.mean([r["corrected_image_auroc"] - r["base_image_auroc"] for r in kept]))
     assert (found.value, found.undefined, found.missing) == (pytest.approx(np.mean(seeds)), 1, 0)
     measured, _ = small(lambda unit, row: row_of(unit, status="undefined") if unit.variant == "scene-disjoint" else row)
-    found = measured.number(Place("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
+    found = measured.number(TablePlace("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
     assert np.isnan(found.value)
     assert found.missing == 0
 
@@ -245,20 +246,20 @@ def test_diagnostics_pool_sums_and_counts():
     measured = Measured(experiment, units, rows)
 
     def value(metric, statistic="value"):
-        return measured.number(Place("rad", metric, statistic)).value
+        return measured.number(TablePlace("rad", metric, statistic)).value
 
     assert value("rho_anom") == pytest.approx(10 / 40), "pooled over cells, not averaged over draws"
     assert value("rho_anom", "ratio_to_isotropic") == pytest.approx(25)
     assert value("dc_fraction") == pytest.approx(3 / 9)
     assert [value("contrast", s) for s in ("base", "corrected", "delta")] == pytest.approx([2.0, 2.3, 0.3])
     assert value("contrast", "relative_delta_percent") == pytest.approx(15)
-    assert np.isnan(Measured(experiment, units, rows[1:]).number(Place("rad", "rho_anom", "value")).value)
+    assert np.isnan(Measured(experiment, units, rows[1:]).number(TablePlace("rad", "rho_anom", "value")).value)
 
 
 def test_an_unknown_statistic_is_refused():
     measured, _ = small()
     with pytest.raises(DataError, match="unknown statistic 'mode'; choose from base, corrected"):
-        measured.number(Place("rad", "image_auroc", "mode", "patchcore"))
+        measured.number(TablePlace("rad", "image_auroc", "mode", "patchcore"))
 
 
 @pytest.mark.parametrize(

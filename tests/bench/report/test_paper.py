@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from sparcal.bench.report.paper import PAPER_TABLES, PaperRow, Place, paper_table, paper_value, place_of
+from sparcal.bench.report.paper import PAPER_TABLES, PaperRow, TablePlace, paper_table, paper_value, place_of
 from sparcal.errors import DataError
 
 CATEGORIES = {"mvtec-ad-2": 8, "aebad-s": 4, "visa": 12, "rad": 4}
@@ -31,7 +31,7 @@ ROUNDED_DIFFERENCE = 0.15 + 1e-9
 
 def main(dataset: str, metric: str, statistic: str, host: str) -> float:
     table = "main-aupro-0.05" if metric == "aupro_0.05" else "main"
-    value = paper_value(table, Place(dataset, metric, statistic, host))
+    value = paper_value(table, TablePlace(dataset, metric, statistic, host))
     assert value is not None
     return value
 
@@ -100,12 +100,12 @@ def test_unknown_table_is_rejected_with_the_names_that_exist() -> None:
 
 
 def test_a_place_without_a_printed_number_is_none() -> None:
-    assert paper_value("main", Place("rad", "aupro_0.05", "base", "padim")) is None
+    assert paper_value("main", TablePlace("rad", "aupro_0.05", "base", "padim")) is None
 
 
 @pytest.mark.parametrize("table", PAPER_TABLES)
 def test_delta_is_corrected_minus_base(table: str) -> None:
-    groups: dict[Place, dict[str, PaperRow]] = defaultdict(dict)
+    groups: dict[TablePlace, dict[str, PaperRow]] = defaultdict(dict)
     for row in printed(table):
         groups[place_of(row)._replace(statistic="")][row["statistic"]] = row
     for place, found in groups.items():
@@ -177,7 +177,7 @@ def test_seed_deviations_are_repeated_unchanged() -> None:
     ]
     assert len(repeated) == 27 + 8
     for row in repeated:
-        place = Place(row["dataset"], row["metric"], "delta_sd", row["host"])
+        place = TablePlace(row["dataset"], row["metric"], "delta_sd", row["host"])
         assert row["value"] == paper_value("variability", place), row
 
 

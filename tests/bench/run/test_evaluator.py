@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from sparcal.bench.datasets import Counts, list_records, read_mask
-from sparcal.bench.metrics import aupro, auroc
-from sparcal.bench.plan.contenders import encoder_text, load_contender
+from sparcal.bench.metrics import METRICS, aupro, auroc
+from sparcal.bench.plan.contenders import load_contender, resolve_encoder
 from sparcal.bench.plan.protocol import make_draw
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
 from sparcal.bench.run.evaluator import Evaluator
-from sparcal.bench.run.row import COLUMNS, read_rows, write_row
+from sparcal.bench.run.row import ROW_COLUMNS, read_rows, write_row
 from sparcal.bench.run.workplace import Workplace, check_device
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
@@ -28,7 +28,6 @@ from tests.support.trees import write_tree
 
 RESNET = "timm:test_resnet.r160_in1k?resize=square&size=64"
 VIT = "timm:test_vit.r160_in1k?resize=square&size=64"
-METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def evaluator(copy, tmp_path):
 
 def unit(host="patchcore", correction="sparc", variant="", *, encoder=RESNET, k=4, seed=0):
     geometry = Variant.parse(variant).geometry
-    text = encoder_text(host, other=encoder, geometry=geometry)
+    text = resolve_encoder(host, other=encoder, geometry=geometry)
     return Unit("mvtec-ad-2", "can", host, correction, k, seed, variant, text, weights="random:0")
 
 
@@ -191,7 +190,7 @@ def test_diagnostics_are_sums_that_can_be_pooled(evaluator):
 def test_a_row_comes_back_from_its_file_whole(evaluator, tmp_path):
     for number, asked in enumerate((unit(), unit("features"))):
         row, _ = evaluator.run(asked)
-        assert tuple(row) == COLUMNS
+        assert tuple(row) == ROW_COLUMNS
         path = tmp_path / f"{number}.parquet"
         write_row(row, path)
         assert read_rows([path]) == [row]

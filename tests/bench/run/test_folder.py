@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparcal.bench.plan.protocol import Draw
+from sparcal.bench.plan.protocol import CalibrationDraw
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.folder import open_results, start_results
-from sparcal.bench.run.pictures import Picture, read_picture
+from sparcal.bench.run.pictures import ExamplePicture, read_picture
 from sparcal.bench.run.row import new_row
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import ArtifactError, DataError
@@ -20,13 +20,13 @@ UNITS = [Unit("rad", "bolt", "padim", "sparc", 8, seed) for seed in range(3)]
 
 
 def row(unit, tmp_path):
-    return new_row(unit, Draw((), ()), tmp_path, Workplace({}, "", ""))
+    return new_row(unit, CalibrationDraw((), ()), tmp_path, Workplace({}, "", ""))
 
 
 def picture():
     random = np.random.default_rng(0)
     heat = random.random((2, 6, 8)).astype(np.float32)
-    return Picture("a.png", random.integers(0, 255, (6, 8, 3), dtype=np.uint8), heat[0] > 0.5, heat[0], heat[1])
+    return ExamplePicture("a.png", random.integers(0, 255, (6, 8, 3), dtype=np.uint8), heat[0] > 0.5, heat[0], heat[1])
 
 
 def test_finished_units_come_back_in_the_order_of_the_plan(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparcal.bench.plan.contenders import encoder_text
+from sparcal.bench.plan.contenders import resolve_encoder
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run import local_runner
 from sparcal.bench.run.folder import open_results, start_results
@@ -22,7 +22,7 @@ TOML = 'name = "x"\ntitle = "t"\n[[units]]\ndatasets = ["rad"]\nhosts = ["padim"
 
 
 def unit(dataset, category, host, seed, *, correction="sparc", encoder=RESNET):
-    return Unit(dataset, category, host, correction, 8, seed, "", encoder_text(host, other=encoder), "random:0")
+    return Unit(dataset, category, host, correction, 8, seed, "", resolve_encoder(host, other=encoder), "random:0")
 
 
 def some_units():

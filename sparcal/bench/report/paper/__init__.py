@@ -68,7 +68,7 @@ class PaperRow(TypedDict):
     decimals: int
 
 
-class Place(NamedTuple):
+class TablePlace(NamedTuple):
     """Where in a table a number stands; the defaults are those of the main table."""
 
     dataset: str
@@ -89,7 +89,7 @@ def paper_table(name: str) -> list[PaperRow]:
     return [_row(name, line) for line in csv.DictReader(text.splitlines())]
 
 
-def paper_value(table: str, place: Place) -> float | None:
+def paper_value(table: str, place: TablePlace) -> float | None:
     """The number that the paper prints in this place of a table; None where it prints none."""
     return _values(table).get(place)
 
@@ -111,13 +111,13 @@ def _row(table: str, line: dict[str, str]) -> PaperRow:
 
 
 @cache
-def _values(table: str) -> dict[Place, float]:
+def _values(table: str) -> dict[TablePlace, float]:
     return {place_of(row): row["value"] for row in paper_table(table)}
 
 
-def place_of(row: PaperRow) -> Place:
+def place_of(row: PaperRow) -> TablePlace:
     """Where in its table a printed number stands."""
-    return Place(
+    return TablePlace(
         dataset=row["dataset"],
         metric=row["metric"],
         statistic=row["statistic"],
