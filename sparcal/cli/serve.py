@@ -38,7 +38,7 @@ def serve(
     try:
         import uvicorn
 
-        from sparcal.server.settings import Settings
+        from sparcal.server.settings import WebSettings
         from sparcal.server.web.app import create_app
     except ImportError as error:
         raise MissingExtraError(
@@ -46,7 +46,7 @@ def serve(
         ) from error
 
     with wrong_call():
-        settings = Settings(station, host, port, token, insecure, watch, tuple(name or ()))
+        settings = WebSettings(station, host, port, token, insecure, watch, tuple(name or ()))
         app = create_app(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:

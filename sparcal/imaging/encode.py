@@ -77,14 +77,20 @@ def encode_each(
     return in_order(work, enumerate(sources), workers=workers)
 
 
-def encode_one(encoder: Encoder, source: ImageSource, path: Path) -> EncodedImage | Failure:
-    """One image, read, hashed and encoded, or why it was not."""
+def encode_one(
+    encoder: Encoder, source: ImageSource, path: Path, *, sha256: str | None = None
+) -> EncodedImage | Failure:
+    """One image, read, hashed and encoded, or why it was not.
+
+    Args:
+        sha256: what the image is known by; None has its content hashed.
+    """
     image = read_image(source, path, encoder.preprocess)
     if isinstance(image, Failure):
         return image
     with torch.inference_mode():
         features = encoder(image.pixels[None])
-    return EncodedImage(path, content_hash(source), features, image.geometry, image.grey)
+    return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey)
 
 
 def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[Kind]) -> str | None:

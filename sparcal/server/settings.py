@@ -1,4 +1,4 @@
-"""What one web station is told when it starts, and where inside the station's folder it keeps its own things."""
+"""What a web station is told when it starts, and where it keeps its own files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from sparcal.errors import DataError
 
 MIN_TOKEN = 12
-FOLDER = "web"
+WEB_FOLDER = "web"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class WebSettings:
     """One running web station.
 
     Args:
@@ -51,7 +51,7 @@ class Settings:
                 "pass --token, or --insecure if the network itself is trusted."
             )
         if self.watch is not None and not self.watch.is_dir():
-            raise DataError(f"The watched folder must be a folder, got {self.watch}, which is none.")
+            raise DataError(f"The watched folder must be a folder, got {self.watch}, which is not one.")
         if self.watch is not None and _overlap(self.watch.resolve(), self.station.resolve()):
             raise DataError(
                 f"The watched folder must lie outside the station's folder and not around it, got {self.watch}: "
@@ -61,7 +61,7 @@ class Settings:
     @property
     def folder(self) -> Path:
         """Where the web station keeps its database, uploads and pictures."""
-        return self.station / FOLDER
+        return self.station / WEB_FOLDER
 
 
 def _overlap(first: Path, second: Path) -> bool:

@@ -140,20 +140,21 @@ class Lot:
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
-        encoder, rebuilt = self.station.encoder, self.rebuilt
+        encoder, _ = self.station.encoder, self.rebuilt  # loaded here, before threads ask for it
 
         def work(job: tuple[int, ImageSource]) -> Judgement:
             position, source = job
             item = encode_one(encoder, source, name_of(source, position))
-            return self._failed(item, source) if isinstance(item, Failure) else self._judge(item, rebuilt)
+            return self._failed(item, source) if isinstance(item, Failure) else self.judge(item)
 
         return in_order(work, enumerate(sources), workers=self.station.workers)
 
-    def _judge(self, seen: EncodedImage, rebuilt: CalibratedDetector) -> Judgement:
+    def judge(self, seen: EncodedImage) -> Judgement:
+        """Judge an image that the station's encoder has encoded already."""
         reason = stranger(seen, self.station.grids, self.record.kinds)
         if reason is not None:
             return self._failed(Failure(seen.path, reason), None, seen.sha256)
-        scores = rebuilt.score(seen.features)
+        scores = self.rebuilt.score(seen.features)
         score = float(scores.image[0])
         return Judgement(
             path=seen.path,
@@ -164,7 +165,7 @@ class Lot:
             pixel_threshold=self.pixel_threshold.value,
             cell=scores.cell[0],
             geometry=seen.geometry,
-            rule=rebuilt.detector.map_rule,
+            rule=self.rebuilt.detector.map_rule,
             outside=self.record.outside,
         )
 

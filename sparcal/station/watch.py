@@ -7,57 +7,56 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sparcal.errors import DataError
-from sparcal.imaging.decode import content_hash
+from sparcal.files.hashing import file_digest
+from sparcal.files.settled import BETWEEN_LOOKS_S, FileMark, file_marks, settled
 from sparcal.imaging.find import find_images
-
-POLL_S = 1.0
-SETTLED_S = 1.0  # a file that was written to this recently may not be whole yet
 
 
 def arrivals(
-    folder: Path,
-    known: Callable[[], set[str]],
-    *,
-    idle_s: float | None = None,
-    poll_s: float = POLL_S,
-    settled_s: float = SETTLED_S,
+    folder: Path, known: Callable[[], set[str]], *, idle_s: float | None = None, poll_s: float = BETWEEN_LOOKS_S
 ) -> Iterator[list[Path]]:
     """Images of the folder that have not been judged, as they come, for ever.
 
-    An image is known by its content: one that is moved or copied is not judged again, a new one of an old name is.
+    An image is known by its content: a moved or copied one is not judged again; new content under an old name is.
 
     Args:
         known: hashes of what has been judged; asked before each look.
-        idle_s: end after this many seconds without a new image.
+        idle_s: end after this many seconds in which no image came and none was being written.
     """
-    looked_at: dict[Path, tuple[int, int]] = {}
+    earlier: dict[Path, FileMark] = {}
+    handed_out: dict[Path, FileMark] = {}
     last = time.monotonic()
-    while idle_s is None or time.monotonic() - last <= idle_s:
-        new = _new(folder, known(), looked_at, settled_s)
+    while True:
+        marks = image_marks(folder)
+        judged, new = known(), []
+        for path in settled(marks, earlier):
+            if handed_out.get(path) == marks[path] or (digest := _digest(path)) is None:
+                continue
+            handed_out[path] = marks[path]
+            if digest not in judged:
+                judged.add(digest)
+                new.append(path)
         if new:
             yield new
+        if new or any(earlier.get(path) != mark for path, mark in marks.items()):
             last = time.monotonic()
-        else:
+        elif idle_s is not None and time.monotonic() - last > idle_s:
+            return
+        earlier = marks
+        if not new:
             time.sleep(poll_s)
 
 
-def _new(folder: Path, known: set[str], looked_at: dict[Path, tuple[int, int]], settled_s: float) -> list[Path]:
+def image_marks(folder: Path) -> dict[Path, FileMark]:
+    """The images of a folder and their marks; none while it is empty or away."""
     try:
-        found = find_images(folder)
-    except DataError:  # nothing has arrived yet
-        return []
-    new: list[Path] = []
-    for path in found:
-        try:
-            state = path.stat()
-            mark = (state.st_mtime_ns, state.st_size)
-            if looked_at.get(path) == mark or time.time() - state.st_mtime < settled_s:
-                continue
-            digest = content_hash(path)
-        except OSError:  # it went away, or cannot be read yet; the next look will tell
-            continue
-        looked_at[path] = mark
-        if digest not in known:
-            known.add(digest)
-            new.append(path)
-    return new
+        return file_marks(find_images(folder))
+    except DataError:
+        return {}
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return file_digest(path)
+    except OSError:  # it went away, or may not be read yet: the next look tells
+        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
 import numpy as np
@@ -114,25 +113,17 @@ def test_what_exceeds_the_limit_is_outlined():
     assert not (outlined(image, heat, 10.0) == 255).all(axis=2).any()
 
 
-def settle(folder):
-    for path in folder.iterdir():
-        os.utime(path, (1, 1))
-
-
 def test_each_arrival_is_handed_out_once(images):
-    settle(images)
     known: set[str] = set()
     found = [path.name for new in arrivals(images, lambda: known, idle_s=0.05, poll_s=0.01) for path in new]
     assert found == sorted(path.name for path in images.iterdir())
 
 
 def test_a_restart_knows_what_was_judged_by_its_content(lot, images, tmp_path):
-    settle(images)
     results = judged(lot, images, tmp_path / "out")
     first = sorted(images.iterdir())[0]
     first.rename(images / "moved.png")  # the same content under a new name
     (images / sorted(images.iterdir())[1].name).write_bytes(b"new content of an old name")
-    settle(images)
     again = Results(tmp_path / "out", lot, Wanted())
     (new,) = list(arrivals(images, again.known, idle_s=0.05, poll_s=0.01))
     assert [path.read_bytes() for path in new] == [b"new content of an old name"]
@@ -147,8 +138,21 @@ def test_a_restart_knows_what_was_judged_by_its_content(lot, images, tmp_path):
 
 
 def test_a_file_that_is_still_being_written_waits(images):
-    known: set[str] = set()
-    assert list(arrivals(images, lambda: known, idle_s=0.05, poll_s=0.01, settled_s=60)) == []
+    growing = images / "growing.png"
+    growing.write_bytes(b"1")
+    handed_out = []
+
+    def known():
+        """Asked once per look: the file has grown since the one before."""
+        if growing.stat().st_size < 9:
+            growing.write_bytes(growing.read_bytes() + b"1")
+        return set()
+
+    for new in arrivals(images, known, idle_s=0.05, poll_s=0.01):
+        handed_out += [path.name for path in new]
+        assert growing not in new or growing.stat().st_size == 9
+    assert handed_out[-1] == "growing.png", "it came last, when it was whole"
+    assert len(handed_out) == len(set(handed_out)) == len(list(images.iterdir()))
 
 
 def test_an_empty_folder_waits(tmp_path):

@@ -1,11 +1,12 @@
-"""Who did what: decisions taken here and the station's own history, in one list."""
+"""Who did what: the decisions taken here and the station's own history, as one list."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from sqlite3 import Row
 from typing import Any
 
-from sparcal.server.data.database import Database, Row, unpacked
+from sparcal.server.data.database import Database, unpacked
 from sparcal.station.folder import StationFolder
 
 _SAID = {

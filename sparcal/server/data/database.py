@@ -10,13 +10,10 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError
-
-Row = sqlite3.Row
 
 _FIRST = """
 CREATE TABLE images (
@@ -131,11 +128,6 @@ class Database:
 def _close_all(connections: list[sqlite3.Connection]) -> None:
     while connections:
         connections.pop().close()
-
-
-def now() -> str:
-    """This moment in UTC, to the millisecond, as text that sorts."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def packed(value: object) -> str:

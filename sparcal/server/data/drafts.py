@@ -1,28 +1,22 @@
-"""A lot in the making: its images, which of them are verified good, what the checks said, what was decided.
+"""A lot in the making: its images, which of them are verified good, what the checks say, what was decided.
 
-States: open -> calibrating -> calibrated -> accepted | kept | discarded. A draft that was decided never changes.
+States: open -> calibrating -> calibrated -> accepted | kept | discarded. A decided draft never changes.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from sqlite3 import Row
 from typing import Any, Literal
 
-from sparcal.errors import DataError
+from sparcal.files.json_record import now
 from sparcal.server.data import jobs
-from sparcal.server.data.database import Row, now, packed, unpacked
+from sparcal.server.data.database import packed, unpacked
+from sparcal.server.refusals import ConflictError, NotFoundError
 
 FEWEST, MOST = 2, 8
-Outcome = Literal["accept", "keep", "discard"]
-DECIDED: dict[Outcome, str] = {"accept": "accepted", "keep": "kept", "discard": "discarded"}
-
-
-class NotFoundError(DataError):
-    """Something was named that is not there."""
-
-
-class ConflictError(DataError):
-    """Something was asked for that the present state does not allow."""
+DraftDecision = Literal["accept", "keep", "discard"]
+DECIDED: dict[DraftDecision, str] = {"accept": "accepted", "keep": "kept", "discard": "discarded"}
 
 
 def create(connection: sqlite3.Connection, name: str) -> int:
@@ -35,7 +29,7 @@ def create(connection: sqlite3.Connection, name: str) -> int:
     return int(added.lastrowid or 0)
 
 
-def get(connection: sqlite3.Connection, draft: int) -> Row:
+def read_draft(connection: sqlite3.Connection, draft: int) -> Row:
     """The draft, or a NotFoundError."""
     row: Row | None = connection.execute("SELECT * FROM drafts WHERE id = ?", (draft,)).fetchone()
     if row is None:
@@ -59,7 +53,7 @@ def require(row: Row, *states: str) -> None:
 
 def require_room(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:
     """A ConflictError unless this image can be put into this draft."""
-    require(get(connection, draft), "open")
+    require(read_draft(connection, draft), "open")
     count = connection.execute("SELECT count(*) AS n FROM draft_images WHERE draft = ?", (draft,)).fetchone()["n"]
     known = connection.execute("SELECT 1 FROM draft_images WHERE draft = ? AND sha = ?", (draft, sha)).fetchone()
     if count >= limit and not known:
@@ -67,21 +61,21 @@ def require_room(connection: sqlite3.Connection, draft: int, sha: str, *, limit:
 
 
 def add_image(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:
-    """Put an image into a draft; twice is once."""
+    """Put an image into a draft; putting it in twice changes nothing."""
     require_room(connection, draft, sha, limit=limit)
     connection.execute("INSERT OR IGNORE INTO draft_images (draft, sha) VALUES (?, ?)", (draft, sha))
 
 
 def remove_image(connection: sqlite3.Connection, draft: int, sha: str) -> None:
     """Take an image out of a draft; the file stays."""
-    require(get(connection, draft), "open")
+    require(read_draft(connection, draft), "open")
     connection.execute("DELETE FROM draft_images WHERE draft = ? AND sha = ?", (draft, sha))
     _recheck(connection, draft)
 
 
 def mark(connection: sqlite3.Connection, draft: int, shas: list[str]) -> None:
     """Say which images of a draft are verified good, and have the checks run on them."""
-    require(get(connection, draft), "open")
+    require(read_draft(connection, draft), "open")
     held = {row["sha"] for row in images(connection, draft) if row["state"] != "refused"}
     if len(set(shas)) > MOST:
         raise ConflictError(f"A lot takes {FEWEST} to {MOST} good images, got {len(set(shas))}: unmark some.")
@@ -104,7 +98,7 @@ def images(connection: sqlite3.Connection, draft: int) -> list[Row]:
 
 
 def good(connection: sqlite3.Connection, draft: int) -> list[str]:
-    """The hashes of the verified good images, sorted: their order means nothing."""
+    """Hashes of the verified good images, sorted, because their order means nothing."""
     rows = connection.execute("SELECT sha FROM draft_images WHERE draft = ? AND good = 1 ORDER BY sha", (draft,))
     return [row["sha"] for row in rows]
 
@@ -115,7 +109,7 @@ def start(connection: sqlite3.Connection, draft: int, seen: list[str], request: 
     Args:
         seen: the images that the operator saw marked; others may have been marked elsewhere meanwhile.
     """
-    row = get(connection, draft)
+    row = read_draft(connection, draft)
     require(row, "open")
     marked = good(connection, draft)
     if sorted(set(seen)) != marked:
@@ -128,9 +122,9 @@ def start(connection: sqlite3.Connection, draft: int, seen: list[str], request: 
     return jobs.enqueue(connection, "calibrate", {"draft": draft, **request})
 
 
-def decide(connection: sqlite3.Connection, draft: int, outcome: Outcome) -> Row:
+def close_draft(connection: sqlite3.Connection, draft: int, outcome: DraftDecision) -> Row:
     """Close a draft with one of the three outcomes, once."""
-    row = get(connection, draft)
+    row = read_draft(connection, draft)
     require(row, "calibrated", *(["open"] if outcome == "discard" else []))
     connection.execute("UPDATE drafts SET state = ? WHERE id = ?", (DECIDED[outcome], draft))
     return row
@@ -152,12 +146,12 @@ def current_checks(row: Row, marked: list[str]) -> Any:
 def _recheck(connection: sqlite3.Connection, draft: int) -> None:
     _drop_checks(connection, draft)
     marked = good(connection, draft)
-    if len(marked) >= FEWEST and current_checks(get(connection, draft), marked) is None:
+    if len(marked) >= FEWEST and current_checks(read_draft(connection, draft), marked) is None:
         jobs.enqueue(connection, "check", {"draft": draft, "images": marked})
 
 
 def _drop_checks(connection: sqlite3.Connection, draft: int) -> None:
-    """Nobody needs checks of images that are no longer marked."""
+    """Cancel checks of images that are no longer marked."""
     connection.execute(
         "DELETE FROM jobs WHERE kind = 'check' AND state = 'queued' AND json_extract(subject, '$.draft') = ?", (draft,)
     )

@@ -1,4 +1,4 @@
-"""The queue: what was asked for, what runs, what became of it. One worker per station takes jobs in order.
+"""The queue: what was asked for, what is running, how it ended. One worker per station takes jobs in order.
 
 States: queued -> running -> done | failed | cancelled; a job whose worker died is queued once more, and after a
 second death is interrupted, which a person can retry.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from sqlite3 import Row
 from typing import Any, Literal
 
-from sparcal.server.data.database import Database, Row, now, packed, unpacked
+from sparcal.files.json_record import now
+from sparcal.server.data.database import Database, packed, unpacked
 
-Kind = Literal["read", "collect", "check", "calibrate", "fit", "score"]
+JobKind = Literal["read", "collect", "check", "calibrate", "fit", "score"]
 # Short work that somebody is looking at goes first; scoring gives way between images and goes on where it stopped.
-PRIORITY: dict[Kind, int] = {"read": 0, "collect": 0, "check": 1, "calibrate": 2, "fit": 3, "score": 3}
+PRIORITY: dict[JobKind, int] = {"read": 0, "collect": 0, "check": 1, "calibrate": 2, "fit": 3, "score": 3}
 MAX_ATTEMPTS = 2
-OPEN = ("queued", "running")
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Job:
     """One job as the worker sees it."""
 
     id: int
-    kind: Kind
+    kind: JobKind
     subject: dict[str, Any]
     attempts: int
 
 
-def enqueue(connection: sqlite3.Connection, kind: Kind, subject: dict[str, Any]) -> int:
+def enqueue(connection: sqlite3.Connection, kind: JobKind, subject: dict[str, Any]) -> int:
     """The number of a new job, or of one like it that still waits."""
     text = packed(subject)
     waiting = connection.execute(
@@ -60,8 +61,8 @@ def claim(database: Database) -> Job | None:
         return Job(row["id"], row["kind"], unpacked(row["subject"]), row["attempts"] + 1)
 
 
-def report(database: Database, job: int, *, done: int, total: int) -> bool:
-    """Note how far a job is; whether somebody asked to cancel it."""
+def note_progress(database: Database, job: int, *, done: int, total: int) -> bool:
+    """Note how far a job has come; returns whether somebody asked to cancel it."""
     with database.write() as connection:
         connection.execute("UPDATE jobs SET done = ?, total = ? WHERE id = ?", (done, total, job))
         return bool(connection.execute("SELECT cancel FROM jobs WHERE id = ?", (job,)).fetchone()["cancel"])
@@ -84,7 +85,7 @@ def step_back(database: Database, job: int) -> None:
         )
 
 
-def urgent_waits(database: Database, kind: Kind) -> bool:
+def urgent_waits(database: Database, kind: JobKind) -> bool:
     """Whether something more urgent than `kind` is queued."""
     with database.read() as connection:
         found = connection.execute(
@@ -94,7 +95,7 @@ def urgent_waits(database: Database, kind: Kind) -> bool:
 
 
 def recover(database: Database) -> None:
-    """Deal with jobs whose worker died; the caller holds the worker's lock, so none of them can still run."""
+    """Queue or close the jobs of a worker that died; the caller holds the worker's lock, so none still runs."""
     with database.write() as connection:
         connection.execute(
             "UPDATE jobs SET state = 'cancelled', ended = ?, message = 'Stopped by the operator.' "
@@ -131,7 +132,7 @@ def retry(connection: sqlite3.Connection, job: int) -> bool:
 
 
 def recent(connection: sqlite3.Connection, *, limit: int = 30) -> list[Row]:
-    """Everything open, then the latest that are over."""
+    """Everything that runs or waits, then the latest that are over."""
     return connection.execute(
         "SELECT * FROM jobs ORDER BY state NOT IN ('running', 'queued'), state = 'queued', "
         "CASE WHEN state = 'queued' THEN priority END, CASE WHEN state = 'queued' THEN id END, id DESC LIMIT ?",
@@ -139,7 +140,7 @@ def recent(connection: sqlite3.Connection, *, limit: int = 30) -> list[Row]:
     ).fetchall()
 
 
-def open_of(connection: sqlite3.Connection, kind: Kind, subject: dict[str, Any]) -> Row | None:
+def open_of(connection: sqlite3.Connection, kind: JobKind, subject: dict[str, Any]) -> Row | None:
     """The queued or running job for exactly this, if there is one."""
     row: Row | None = connection.execute(
         "SELECT * FROM jobs WHERE kind = ? AND subject = ? AND state IN ('queued', 'running') ORDER BY id DESC LIMIT 1",

@@ -1,7 +1,7 @@
 """Lots as the pages need them, read from the station's own files, and the decisions that are taken about them.
 
 A decision is one transaction: it is refused, or it is in the database and in the station's files before anybody is
-told so. If the process dies in between, the transaction is taken back and the operator decides again.
+told so. If the process dies in between, the transaction is undone and the operator decides again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from safetensors import safe_open
 
 from sparcal.calibration.thresholds import by_hand
 from sparcal.errors import DataError
-from sparcal.files.json_record import read_json
+from sparcal.files.json_record import now, read_json
 from sparcal.server.data import drafts
-from sparcal.server.data.database import Database, now, packed, unpacked
-from sparcal.server.data.drafts import ConflictError, NotFoundError
-from sparcal.server.web.errors import without_paths
+from sparcal.server.data.corrections import REMOVES_NOTHING
+from sparcal.server.data.database import Database, packed, unpacked
+from sparcal.server.refusals import ConflictError, NotFoundError
+from sparcal.server.sentences import without_paths
 from sparcal.station.folder import StationFolder
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _MAPS = "maps.safetensors"
 _ENERGY = "removed"
-_REMOVES_NOTHING = frozenset({"identity", "normals"})
 
 
 def lot_key(lot: str) -> str:
@@ -66,7 +66,7 @@ def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any
 
 
 def summary(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
-    """One line of the list of lots."""
+    """One row in the list of lots."""
     threshold = threshold_of(station, found)
     return {
         "name": found["name"],
@@ -108,7 +108,7 @@ def shown_check(check: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
 
 def _removed_energy(station: StationFolder, found: dict[str, Any]) -> list[list[float]] | None:
     """Share of each cell's energy that the lot's correction takes out; None where it keeps all."""
-    if _MAPS not in found["files"] or found["correction"] in _REMOVES_NOTHING:
+    if _MAPS not in found["files"] or found["correction"] in REMOVES_NOTHING:
         return None
     with safe_open(station.lot(found["name"]) / _MAPS, framework="np") as maps:
         if _ENERGY not in maps.keys():  # noqa: SIM118 - it is no mapping
@@ -157,11 +157,11 @@ def activate(database: Database, station: StationFolder, lot: str | None, *, ope
         opened.activate(lot, operator=operator)
 
 
-def decide(
+def decide_draft(
     database: Database,
     station: StationFolder,
     draft: int,
-    outcome: drafts.Outcome,
+    outcome: drafts.DraftDecision,
     *,
     operator: str,
     threshold: float | None = None,
@@ -171,7 +171,7 @@ def decide(
         raise DataError("A threshold can be set by hand only when a lot is accepted: leave it out.")
     opened = _open(station)
     with database.write() as connection:
-        row = drafts.decide(connection, draft, outcome)
+        row = drafts.close_draft(connection, draft, outcome)
         result = unpacked(row["result"]) or {}
         detail = {"draft": draft, "instead of": station.active() or ""}
         record(
@@ -198,7 +198,7 @@ def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, An
     }
 
 
-def compare(station: StationFolder, first: str, second: str) -> list[dict[str, Any]]:
+def lot_differences(station: StationFolder, first: str, second: str) -> list[dict[str, Any]]:
     """Two lots side by side, one fact per row."""
     for name in (first, second):
         require_known(station, name)

@@ -1,12 +1,13 @@
-"""Parts that a person holds to be good, to be added to those the station was fitted on: which they are, and who asked."""
+"""Parts that a person found good and wants to add to the ones the station was fitted on."""
 
 from __future__ import annotations
 
 import sqlite3
 
+from sparcal.files.json_record import now
 from sparcal.server.data import jobs, scores
-from sparcal.server.data.database import now, packed
-from sparcal.server.data.drafts import ConflictError
+from sparcal.server.data.database import packed
+from sparcal.server.refusals import ConflictError
 from sparcal.station.folder import StationFolder
 
 MOST = 200
@@ -19,7 +20,7 @@ def offered(connection: sqlite3.Connection, station: StationFolder, lot: str) ->
 
 
 def ask(connection: sqlite3.Connection, station: StationFolder, lot: str, shas: list[str], *, operator: str) -> int:
-    """Have these images added to the station, and keep who asked; the number of the job."""
+    """Queue the job that adds these images to the station, and keep who asked; returns the job's number."""
     if connection.execute("SELECT 1 FROM jobs WHERE kind = 'fit' AND state IN ('queued', 'running')").fetchone():
         raise ConflictError("Parts are being added to the station already: wait until that is done.")
     if not set(shas) <= set(offered(connection, station, lot)):

@@ -1,8 +1,8 @@
-"""Which images are kept: new ones are let in, old ones make room or are forgotten; scores and decisions always stay.
+"""Which images are kept: new ones come in, old ones make room or are forgotten; scores and decisions always stay.
 
-An image that goes is `leaving` in the database first, then its files are removed, then it is `removed`; whoever is
-killed in between, the next one goes on. Files come and go under the database's write lock, so that an image that is
-sent again while it leaves is either here or not.
+An image that goes is first `leaving` in the database, then its files are removed, then it is `removed`. If a process
+is killed in between, the next one carries on. Files come and go under the database's write lock, so an image that is
+sent again while it leaves is either here or gone, never half of each.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from sqlite3 import Row
 
-from sparcal.server.data.database import Database, Row, now, packed
-from sparcal.server.data.store import Store, Stored, TooLargeError
+from sparcal.files.json_record import now
+from sparcal.server.data.database import Database, packed
+from sparcal.server.data.store import Store, Stored
+from sparcal.server.refusals import TooLargeError
 from sparcal.server.settings import Limits
 
 GONE = ("leaving", "removed")
@@ -36,7 +39,7 @@ AND word.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id)
 
 @contextmanager
 def arrival(database: Database, store: Store, stored: Stored) -> Iterator[sqlite3.Connection]:
-    """A transaction in which an image may be let in; afterwards nothing of it is left over, and who had to leave has left."""
+    """A transaction that may let an image in; afterwards no temporary file is left, and what had to go is gone."""
     try:
         with database.write() as connection:
             yield connection
@@ -46,7 +49,7 @@ def arrival(database: Database, store: Store, stored: Stored) -> Iterator[sqlite
 
 
 def admit(connection: sqlite3.Connection, store: Store, stored: Stored) -> bool:
-    """Let an image in that has arrived, perhaps again after it was removed; False if it is here, where it stays as it is."""
+    """Let in an image that has arrived, perhaps again after it was removed; False if it is here already."""
     row = connection.execute("SELECT state FROM images WHERE sha = ?", (stored.sha,)).fetchone()
     if row is not None and row["state"] not in GONE:
         return False
@@ -75,8 +78,8 @@ def may_go(connection: sqlite3.Connection, *, lot: str | None = None, overruled:
     return connection.execute(f"{query} ORDER BY added, rowid", {"lot": lot}).fetchall()
 
 
-def forget(connection: sqlite3.Connection, lot: str, operator: str, *, overruled: bool) -> int:
-    """Have the images that a lot has judged leave, and keep who said so; how many they are."""
+def forget_images(connection: sqlite3.Connection, lot: str, operator: str, *, overruled: bool) -> int:
+    """Remove the images that a lot has judged and keep who asked; returns how many they are."""
     rows = may_go(connection, lot=lot, overruled=overruled)
     _leave(connection, [row["sha"] for row in rows])
     connection.execute(
@@ -87,7 +90,7 @@ def forget(connection: sqlite3.Connection, lot: str, operator: str, *, overruled
 
 
 def usage(connection: sqlite3.Connection) -> Row:
-    """How many images are kept, and how many bytes they have."""
+    """How many images are kept, and how many bytes they take."""
     row: Row = connection.execute(
         "SELECT count(*) AS images, coalesce(sum(bytes), 0) AS bytes FROM images "
         "WHERE state IN ('new', 'ready', 'refused')"
@@ -96,7 +99,7 @@ def usage(connection: sqlite3.Connection) -> Row:
 
 
 def remove_files(database: Database, store: Store) -> None:
-    """Remove the files of images that leave; those that cannot be removed now are tried again later."""
+    """Remove the files of images that are leaving; one that cannot be removed now is tried again later."""
     while True:
         with database.read() as connection:
             if connection.execute("SELECT 1 FROM images WHERE state = 'leaving' LIMIT 1").fetchone() is None:
@@ -131,7 +134,7 @@ def sweep(database: Database, store: Store) -> None:
 
 
 def _make_room(connection: sqlite3.Connection, limits: Limits, size: int) -> None:
-    """Have the oldest images leave that nothing needs, a few more than must, so that not every upload has to ask."""
+    """Send away the oldest images that nothing needs: a few more than necessary, to spare the next uploads the work."""
     held = usage(connection)
     images, volume = held["images"] + 1 - limits.images, held["bytes"] + size - limits.store_bytes
     if images <= 0 and volume <= 0:

@@ -1,16 +1,18 @@
-"""Scored images and what people said about them: worst first, the latest decision counts, all of them are kept."""
+"""Scored images and what people decided about them: the latest decision counts, and every one is kept."""
 
 from __future__ import annotations
 
 import csv
 import io
 import sqlite3
+from sqlite3 import Row
 from typing import Any, Literal
 
-from sparcal.server.data.database import Row, now, packed
-from sparcal.server.data.drafts import ConflictError, NotFoundError
+from sparcal.files.json_record import now
+from sparcal.server.data.database import packed
+from sparcal.server.refusals import ConflictError, NotFoundError
 
-Judgement = Literal["confirm", "overrule"]
+Review = Literal["confirm", "overrule"]
 
 _LATEST = (
     "SELECT scores.*, images.name, images.width, images.height, images.kind, "
@@ -28,7 +30,7 @@ _FILTERS = {
 Filter = Literal["all", "open", "fail", "overruled", "error"]
 
 
-def worst_first(
+def list_worst_first(
     connection: sqlite3.Connection, lot: str, *, which: Filter = "all", limit: int = 100, offset: int = 0
 ) -> list[Row]:
     """Scores of a lot, the most anomalous first; images that could not be scored come before all."""
@@ -39,7 +41,7 @@ def worst_first(
     ).fetchall()
 
 
-def get(connection: sqlite3.Connection, score: int) -> Row:
+def read_score(connection: sqlite3.Connection, score: int) -> Row:
     """One score, or a NotFoundError."""
     row: Row | None = connection.execute(f"{_LATEST} WHERE scores.id = ?", (score,)).fetchone()
     if row is None:
@@ -60,7 +62,7 @@ def counts(connection: sqlite3.Connection, lot: str) -> dict[str, int]:
 
 
 def arrive(connection: sqlite3.Connection, sha: str, lot: str) -> None:
-    """Note that an image is to be scored under a lot; if it was before, that score stays and its pictures are made anew."""
+    """Note that an image is to be scored under a lot; an earlier score stays, and only its pictures are made again."""
     connection.execute("INSERT OR IGNORE INTO arrivals (sha, lot) VALUES (?, ?)", (sha, lot))
 
 
@@ -94,17 +96,17 @@ def add(connection: sqlite3.Connection, sha: str, lot: str, result: dict[str, An
     connection.execute("DELETE FROM arrivals WHERE sha = ? AND lot = ?", (sha, lot))
 
 
-def judge(connection: sqlite3.Connection, score: int, judgement: Judgement, operator: str) -> None:
+def review(connection: sqlite3.Connection, score: int, word: Review, operator: str) -> None:
     """Keep that somebody confirmed or overruled a verdict."""
-    row = get(connection, score)
+    row = read_score(connection, score)
     if row["verdict"] is None:
-        raise ConflictError(f"{row['name']} was not scored, so there is no verdict to {judgement}.")
+        raise ConflictError(f"{row['name']} was not scored, so there is no verdict to {word}.")
     if row["removed"]:
-        raise ConflictError(f"{row['name']} was removed, so nobody can look at it and {judgement} its verdict.")
+        raise ConflictError(f"{row['name']} was removed, so nobody can look at it and {word} its verdict.")
     detail = {"image": row["name"], "sha256": row["sha"], "verdict": row["verdict"], "score": row["score"]}
     connection.execute(
         "INSERT INTO decisions (at, operator, kind, lot, score, detail) VALUES (?, ?, ?, ?, ?, ?)",
-        (now(), operator, judgement, row["lot"], score, packed(detail)),
+        (now(), operator, word, row["lot"], score, packed(detail)),
     )
 
 

@@ -17,9 +17,10 @@ from typing import BinaryIO, Literal
 from starlette.concurrency import run_in_threadpool
 
 from sparcal.errors import DataError
+from sparcal.server.refusals import TooLargeError
 from sparcal.server.settings import Limits
 
-Picture = Literal["thumb", "view"]
+PictureSize = Literal["thumb", "view"]
 SHA = re.compile(r"^[0-9a-f]{64}$")
 MEDIA = {
     "png": "image/png",
@@ -31,10 +32,6 @@ MEDIA = {
 SHOWN_AS_IS = frozenset({"png", "jpeg", "webp", "bmp"})  # browsers cannot show the rest
 _NAME_LENGTH = 120
 _FLUSH = 2**20
-
-
-class TooLargeError(DataError):
-    """An upload beyond a limit."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Store:
         """Where the image with this hash is."""
         return self._place("images", sha)
 
-    def picture(self, sha: str, what: Picture) -> Path:
+    def picture(self, sha: str, what: PictureSize) -> Path:
         """Where the worker puts a picture of an image."""
         return self._place("pictures", sha).with_name(f"{sha}.{what}.webp")
 

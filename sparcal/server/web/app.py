@@ -1,4 +1,4 @@
-"""The application: routes, guard, errors, and the worker beside it."""
+"""The application: its routes, its guard, its errors, and the worker process next to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from sparcal import __version__
-from sparcal.server.settings import Settings
+from sparcal.server.settings import WebSettings
 from sparcal.server.web import errors, pages
 from sparcal.server.web.api import drafts, images, jobs, judge, lots, models
 from sparcal.server.web.context import Context
@@ -23,7 +23,7 @@ from sparcal.server.work.supervisor import Supervisor
 
 _HERE = Path(__file__).parent
 _REFUSALS: dict[int | str, dict[str, object]] = {
-    code: {"model": models.Error, "description": text}
+    code: {"model": models.fields.ErrorAnswer, "description": text}
     for code, text in {
         400: "The request cannot be used.",
         401: "The token is missing.",
@@ -36,7 +36,7 @@ _REFUSALS: dict[int | str, dict[str, object]] = {
 }
 
 
-def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:
+def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
     """The web station for one station folder.
 
     Args:

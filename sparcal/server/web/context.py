@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from sparcal.server.data.database import Database
 from sparcal.server.data.store import Store
-from sparcal.server.settings import Settings
+from sparcal.server.settings import WebSettings
 from sparcal.server.web.security import Keys
 from sparcal.station.folder import StationFolder
 
@@ -18,14 +18,14 @@ from sparcal.station.folder import StationFolder
 class Context:
     """One running web station."""
 
-    settings: Settings
+    settings: WebSettings
     database: Database
     store: Store
     station: StationFolder
     keys: Keys
 
     @classmethod
-    def of(cls, settings: Settings) -> Context:
+    def of(cls, settings: WebSettings) -> Context:
         """Open the station's folder and the web station's own things in it."""
         station = StationFolder(settings.station)
         station.read_station()  # says at once if there is none

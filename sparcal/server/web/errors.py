@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -14,36 +12,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from sparcal.errors import BusyError, DataError, SparcalError
-from sparcal.server.data.drafts import ConflictError, NotFoundError
-from sparcal.server.data.store import TooLargeError
+from sparcal.server.refusals import ConflictError, NotFoundError, TooLargeError
+from sparcal.server.sentences import sentence_of
 
 _log = logging.getLogger("sparcal.server")
-_PATH = re.compile(r"(?<![\w.])/(?:[^\s/:;,()'\"<>]+/)*([^\s/:;,()'\"<>]*)")
 _HTTP = {
     404: "There is nothing at this address.",
     405: "This address does not take that method.",
     413: "That is more than the station takes at once.",
 }
-
-
-def without_paths(sentence: str, known: Mapping[str, str] | None = None) -> str:
-    """The sentence with every absolute path cut to its last part.
-
-    Args:
-        known: paths that may hold spaces, or that are called otherwise among people, and what to write instead.
-    """
-    for path, name in sorted((known or {}).items(), key=lambda item: -len(item[0])):
-        sentence = sentence.replace(path, name)
-    return _PATH.sub(lambda found: found.group(1) or "/", sentence)
-
-
-def sentence_of(error: Exception, known: Mapping[str, str] | None = None) -> str:
-    """What a person may read about an error."""
-    if isinstance(error, SparcalError):
-        return without_paths(str(error), known)
-    if isinstance(error, OSError) and error.strerror:
-        return f"The system refused: {error.strerror}."
-    return "Something unexpected happened: the server's log says what."
 
 
 def install(app: FastAPI) -> None:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from sparcal.server.data import drafts
+from sparcal.server.data.corrections import OFFERED
 from sparcal.server.data.lots import active_lot
 from sparcal.server.web.context import Context, Here
 from sparcal.server.web.errors import names_of
@@ -21,36 +22,36 @@ _WRONG_TOKEN_PAUSE_S = 0.5
 
 
 @router.get("/")
-def front() -> Response:
+def front_page() -> Response:
     """The page that is open all day."""
     return RedirectResponse("/judge", status_code=307)
 
 
 @router.get("/judge")
-def judge(request: Request, here: Here) -> Response:
+def judge_page(request: Request, here: Here) -> Response:
     """Scored images, worst first."""
     return _page(request, here, "judge")
 
 
 @router.get("/new")
-def new(request: Request, here: Here, draft: str | None = None) -> Response:
+def new_page(request: Request, here: Here, draft: str | None = None) -> Response:
     """A new lot; without a number, the one somebody was last working on."""
     if draft is None:
         with here.database.read() as connection:
             row = drafts.latest_open(connection)
         if row is not None:
             return RedirectResponse(f"/new?draft={row['id']}", status_code=307)
-    return _page(request, here, "new")
+    return _page(request, here, "new", corrections=OFFERED)
 
 
 @router.get("/lots")
-def lots(request: Request, here: Here) -> Response:
+def lots_page(request: Request, here: Here) -> Response:
     """All lots and who decided what."""
     return _page(request, here, "lots")
 
 
 @router.get("/api/docs")
-def docs(request: Request, here: Here) -> Response:
+def docs_page(request: Request, here: Here) -> Response:
     """The API for people."""
     return _page(request, here, "docs", groups=list(_groups(request.app.openapi())))
 

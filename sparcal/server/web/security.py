@@ -25,7 +25,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sparcal.server.settings import Settings
+from sparcal.server.settings import WebSettings
 
 COOKIE = "sparcal_session"
 CSRF_HEADER = "x-sparcal-csrf"
@@ -53,7 +53,7 @@ class Keys:
     token: str | None
 
     @classmethod
-    def of(cls, settings: Settings) -> Keys:
+    def of(cls, settings: WebSettings) -> Keys:
         """The station's keys; the secret survives restarts, so that open pages go on working."""
         return cls(_secret(settings.folder / "secret"), settings.token)
 
@@ -85,7 +85,7 @@ class Keys:
 class Guard:
     """The middleware that applies the rules."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, settings: WebSettings, keys: Keys) -> None:
         self.app = app
         self.settings = settings
         self.keys = keys

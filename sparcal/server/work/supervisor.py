@@ -1,4 +1,4 @@
-"""Keeps one worker process alive beside the server, and ends it with the server."""
+"""Keeps one worker process running next to the server, and ends it with the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from sparcal.server.settings import Settings
+from sparcal.server.settings import WebSettings
 
 _PATIENCE_S = 10.0
 _LONGEST_PAUSE_S = 30.0
@@ -19,7 +19,7 @@ class Supervisor:
     The worker holds the reading end of a pipe to us: if this process dies in any way, the pipe closes and it leaves.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         command = [sys.executable, "-m", "sparcal.server.work.worker", str(settings.station.resolve())]
         self._command = [*command, "--watch", str(settings.watch.resolve())] if settings.watch else command
         self._process: subprocess.Popen[bytes] | None = None

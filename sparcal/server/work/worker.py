@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparcal.errors import BusyError, SparcalError
@@ -22,45 +22,15 @@ from sparcal.server.data import jobs, retention
 from sparcal.server.data.database import Database
 from sparcal.server.data.jobs import Job
 from sparcal.server.data.store import Store
-from sparcal.server.settings import FOLDER, Limits
-from sparcal.server.web.errors import sentence_of
+from sparcal.server.sentences import sentence_of
+from sparcal.server.settings import WEB_FOLDER, Limits
 from sparcal.server.work import watching
+from sparcal.server.work.handlers import Tasks
+from sparcal.server.work.reporting import CancelledError, Reporter, StepAsideError
 
 _log = logging.getLogger("sparcal.server.work.worker")
 _IDLE_S = 0.15
-_REPORT_S = 0.3
 _PATIENCE_S = 4.0
-
-
-class CancelledError(Exception):
-    """Somebody asked to stop this job."""
-
-
-class StepAsideError(Exception):
-    """More urgent work waits; this job goes back into the queue as far as it has come."""
-
-
-@dataclass
-class Reporter:
-    """Tells the queue how far a job is, now and then, and hears whether it is to stop."""
-
-    database: Database
-    job: Job
-    _last: float = field(default=0.0, init=False)
-
-    def __call__(self, done: int, total: int) -> None:
-        """Note progress; raises CancelledError once somebody asked."""
-        moment = time.monotonic()
-        if moment - self._last < _REPORT_S and done < total:
-            return
-        self._last = moment
-        if jobs.report(self.database, self.job.id, done=done, total=total):
-            raise CancelledError
-
-    def step_aside(self) -> None:
-        """Give way if something more urgent waits."""
-        if jobs.urgent_waits(self.database, self.job.kind):
-            raise StepAsideError
 
 
 @dataclass
@@ -120,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     os.nice(5)  # whoever looks at a page goes first
     threading.Thread(target=_leave_with_server, daemon=True).start()
-    folder: Path = given.station / FOLDER
+    folder: Path = given.station / WEB_FOLDER
     database = Database.at(folder)
     watchdog = Watchdog(database)
     threading.Thread(target=watchdog.run, daemon=True).start()
@@ -133,8 +103,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _serve(database: Database, store: Store, station: Path, watch: Path | None, watchdog: Watchdog) -> None:
-    from sparcal.server.work.handlers import Tasks
-
     jobs.recover(database)
     retention.sweep(database, store)
     tasks = Tasks(database, store, station, watch)

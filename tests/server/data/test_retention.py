@@ -9,7 +9,6 @@ import io
 import multiprocessing
 import os
 import signal
-import sqlite3
 import time
 import zipfile
 
@@ -17,11 +16,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from sparcal.files.json_record import write_record
-from sparcal.server.data import database as databases
 from sparcal.server.data import drafts, jobs, retention, scores
 from sparcal.server.data.database import Database
-from sparcal.server.data.store import Store, Stored, TooLargeError
-from sparcal.server.settings import Limits, Settings
+from sparcal.server.data.store import Store, Stored
+from sparcal.server.refusals import ConflictError, TooLargeError
+from sparcal.server.settings import Limits, WebSettings
 from sparcal.server.web.app import create_app
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -37,7 +36,7 @@ class Station:
 
     def __init__(self, folder, **limits):
         write_record(folder / "station.json", "station", {"created": "2026-01-01T00:00:00.000+00:00"})
-        app = create_app(Settings(folder, limits=Limits(**limits)), worker=False)
+        app = create_app(WebSettings(folder, limits=Limits(**limits)), worker=False)
         self.folder = folder / "web"
         self.database, self.store = app.state.context.database, app.state.context.store
         self.client = TestClient(app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
@@ -55,7 +54,7 @@ class Station:
             scores.add(connection, sha, lot, MEASURED)
             row = connection.execute("SELECT id FROM scores WHERE sha = ? AND lot = ?", (sha, lot)).fetchone()
             if word:
-                scores.judge(connection, row["id"], word, "A. Roth")
+                scores.review(connection, row["id"], word, "A. Roth")
         for picture in (self.store.picture(sha, "thumb"), self.store.heat(sha, "0" * 64)):
             picture.parent.mkdir(parents=True, exist_ok=True)
             picture.write_bytes(b"picture")
@@ -63,7 +62,7 @@ class Station:
 
     def discard(self, draft):
         with self.database.write() as connection:
-            drafts.decide(connection, draft, "discard")
+            drafts.close_draft(connection, draft, "discard")
 
     def here(self):
         return {path.name for path in (self.folder / "images").rglob("*") if path.is_file()}
@@ -176,7 +175,7 @@ def test_a_word_that_was_taken_back_protects_no_longer(full):
     sha = full.judged(0, word="overrule")
     with full.database.write() as connection:
         assert retention.may_go(connection) == []
-        scores.judge(connection, 1, "confirm", "B. Kern")
+        scores.review(connection, 1, "confirm", "B. Kern")
         assert [row["sha"] for row in retention.may_go(connection)] == [sha]
 
 
@@ -235,7 +234,7 @@ def test_an_image_that_is_sent_again_is_here_again(full):
 def test_an_image_that_is_sent_while_it_leaves_keeps_its_new_file(full):
     sha = full.judged(0)
     with full.database.write() as connection:
-        assert retention.forget(connection, "", "B. Kern", overruled=False) == 1
+        assert retention.forget_images(connection, "", "B. Kern", overruled=False) == 1
     assert full.states()[sha] == "leaving"  # as if killed before any file was removed
     assert full.send(0).status_code == 201
     retention.remove_files(full.database, full.store)
@@ -295,7 +294,7 @@ def test_a_refused_draft_upload_leaves_nothing(full):
     stored.parent.mkdir(parents=True, exist_ok=True)
     stored.write_bytes(content(1))
     late = Stored(hashlib.sha256(content(1)).hexdigest(), "late.png", 100, "png", stored)
-    with pytest.raises(drafts.ConflictError), retention.arrival(full.database, full.store, late) as connection:
+    with pytest.raises(ConflictError), retention.arrival(full.database, full.store, late) as connection:
         drafts.require_room(connection, draft, late.sha, limit=9)
     assert_no_leftovers(full, 0)
 
@@ -325,7 +324,7 @@ def fill_for_ever(folder, started):
             connection.execute("UPDATE images SET state = 'ready' WHERE state = 'new'")
             scores.add(connection, stored.sha, "", MEASURED)
             row = connection.execute("SELECT id FROM scores WHERE sha = ?", (stored.sha,)).fetchone()
-            scores.judge(connection, row["id"], "confirm", "A. Roth")
+            scores.review(connection, row["id"], "confirm", "A. Roth")
         started.value += 1
 
 
@@ -350,23 +349,6 @@ def test_a_kill_while_room_is_made_breaks_nothing(tmp_path):
             decided = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
             assert retention.usage(connection)["images"] <= 5
         assert_whole(database, store)
-
-
-def test_a_database_of_the_first_version_is_brought_up(tmp_path):
-    (tmp_path / "web").mkdir()
-    old = sqlite3.connect(tmp_path / "web/station.sqlite3", isolation_level=None)
-    for statement in databases._statements(databases._FIRST + databases._counting()):
-        old.execute(statement)
-    for sha in ("aa", "bb"):
-        old.execute("INSERT INTO images VALUES (?, 'a.png', 10, 'png', 'ready', 4, 3, NULL, '')", (sha,))
-        old.execute("INSERT INTO arrivals VALUES (?, 'L1')", (sha,))
-    old.execute("INSERT INTO scores (sha, lot, score, created) VALUES ('aa', 'L1', 1, '')")
-    old.execute("PRAGMA user_version=1")
-    old.close()
-    with Database.at(tmp_path / "web").write() as connection:
-        assert scores.waiting(connection, "L1") == ["bb"]
-        assert connection.execute("PRAGMA user_version").fetchone()[0] == databases.VERSION
-        assert retention.may_go(connection)[0]["sha"] == "aa"
 
 
 def test_no_room_at_all_is_said_by_the_function_too(tmp_path):

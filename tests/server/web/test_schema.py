@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from sparcal.server.settings import Settings
+from sparcal.server.settings import WebSettings
 from sparcal.server.web.app import create_app
 from sparcal.station.station import Station
 from tests.support.served import build_station
@@ -25,7 +25,7 @@ def described(tmp_path_factory):
     folder = tmp_path_factory.mktemp("schema") / "line-3"
     parts = build_station(folder, train=4, good=3, bad=0)
     Station.open(folder).calibrate([content for _, content in parts.good], "L1", operator="M. Weber")
-    app = create_app(Settings(folder, token=TOKEN, names=("testserver",)), worker=False)
+    app = create_app(WebSettings(folder, token=TOKEN, names=("testserver",)), worker=False)
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers=BEARER)
 
 

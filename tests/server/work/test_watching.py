@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from sparcal.errors import DataError
-from sparcal.files.json_record import write_record
 from sparcal.server.data import jobs, retention, scores
 from sparcal.server.data.database import Database
-from sparcal.server.data.store import Store, TooLargeError
-from sparcal.server.settings import Limits, Settings
+from sparcal.server.data.store import Store
+from sparcal.server.data.watch_switch import WatchSwitch, read_switch, turn_watching
+from sparcal.server.refusals import TooLargeError
+from sparcal.server.settings import Limits
 from sparcal.server.work import watching
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -52,7 +52,7 @@ class Watched:
 
     def turn(self, *, on, operator="A. Roth"):
         with self.database.write() as connection:
-            watching.turn(connection, on=on, operator=operator)
+            turn_watching(connection, on=on, operator=operator)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_kill_between_copy_and_commit_takes_the_file_again(watched, monkeypatc
 
 def test_it_is_on_until_somebody_switches_it_off_and_every_switch_is_kept(watched):
     with watched.database.read() as connection:
-        assert watching.switch(connection) == watching.Switch(True, None, None)
+        assert read_switch(connection) == WatchSwitch(True, None, None)
     watched.write("a.png", b"1")
     watched.look(2)
     watched.turn(on=False)
@@ -210,14 +210,6 @@ def test_it_is_on_until_somebody_switches_it_off_and_every_switch_is_kept(watche
     watched.look(2)
     with watched.database.write() as connection:
         said = connection.execute("SELECT operator, detail FROM decisions WHERE kind = 'watch'").fetchall()
-        assert (watching.switch(connection).on, watching.switch(connection).operator) == (True, "B. Kern")
+        assert (read_switch(connection).on, read_switch(connection).operator) == (True, "B. Kern")
     assert watched.take() == "1 taken."
     assert [tuple(row) for row in said] == [("A. Roth", '{"on": false}'), ("B. Kern", '{"on": true}')]
-
-
-def test_the_station_does_not_watch_itself(tmp_path):
-    write_record(tmp_path / "line-3/station.json", "station", {})
-    (tmp_path / "line-3/web").mkdir()
-    for folder in (tmp_path / "line-3/web", tmp_path / "line-3", tmp_path):
-        with pytest.raises(DataError, match="must lie outside the station's folder"):
-            Settings(tmp_path / "line-3", watch=folder)

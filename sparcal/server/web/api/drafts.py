@@ -9,21 +9,20 @@ from starlette.concurrency import run_in_threadpool
 
 from sparcal.server.data import drafts, jobs, lots, retention, scores
 from sparcal.server.data.database import unpacked
-from sparcal.server.data.drafts import ConflictError
+from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.jobs import job_answer
-from sparcal.server.web.api.models import (
-    Calibration,
+from sparcal.server.web.api.models.drafts import (
+    CalibrationBody,
     DraftAnswer,
+    DraftDecisionBody,
     DraftImage,
-    FromConfirmed,
-    JobStarted,
-    Marks,
-    NewDraft,
-    Number,
-    Outcome,
-    ShaPath,
-    Uploaded,
+    FromConfirmedBody,
+    MarksBody,
+    NewDraftBody,
+    UploadAnswer,
 )
+from sparcal.server.web.api.models.fields import RecordId, ShaPath
+from sparcal.server.web.api.models.jobs import JobStarted
 from sparcal.server.web.context import Context, Here
 
 router = APIRouter(tags=["new lot"])
@@ -39,7 +38,7 @@ BINARY = {
 def draft_answer(here: Context, draft: int) -> DraftAnswer:
     """A draft with all that a page shows of it."""
     with here.database.read() as connection:
-        row = drafts.get(connection, draft)
+        row = drafts.read_draft(connection, draft)
         marked = drafts.good(connection, draft)
         checks = drafts.current_checks(row, marked)
         images = [
@@ -68,7 +67,7 @@ def draft_answer(here: Context, draft: int) -> DraftAnswer:
 
 
 @router.post("/drafts", status_code=201)
-def create_draft(body: NewDraft, here: Here) -> DraftAnswer:
+def create_draft(body: NewDraftBody, here: Here) -> DraftAnswer:
     """Begin a new lot."""
     lots.require_new(here.station, body.name)
     with here.database.write() as connection:
@@ -77,7 +76,7 @@ def create_draft(body: NewDraft, here: Here) -> DraftAnswer:
 
 
 @router.post("/drafts/from-confirmed", status_code=201)
-def create_from_confirmed(body: FromConfirmed, here: Here) -> DraftAnswer:
+def create_from_confirmed(body: FromConfirmedBody, here: Here) -> DraftAnswer:
     """Begin a new lot with images of an earlier one that a person holds to be good; they still have to be marked."""
     lots.require_new(here.station, body.name)
     with here.database.write() as connection:
@@ -91,18 +90,18 @@ def create_from_confirmed(body: FromConfirmed, here: Here) -> DraftAnswer:
 
 
 @router.get("/drafts/{draft}")
-def show_draft(draft: Number, here: Here) -> DraftAnswer:
+def show_draft(draft: RecordId, here: Here) -> DraftAnswer:
     """A lot in the making."""
     return draft_answer(here, draft)
 
 
 @router.post("/drafts/{draft}/images", status_code=201, openapi_extra=BINARY)
-async def upload_to_draft(draft: Number, request: Request, here: Here, name: FileName = "image") -> Uploaded:
+async def upload_to_draft(draft: RecordId, request: Request, here: Here, name: FileName = "image") -> UploadAnswer:
     """Send one image as the body; it is read by the worker and then shown."""
 
     def may_add() -> None:
         with here.database.read() as connection:
-            drafts.require(drafts.get(connection, draft), "open")
+            drafts.require(drafts.read_draft(connection, draft), "open")
 
     await run_in_threadpool(may_add)
     stored = await here.store.receive(request.stream(), name=name)
@@ -115,21 +114,21 @@ async def upload_to_draft(draft: Number, request: Request, here: Here, name: Fil
             jobs.enqueue(connection, "read", {})
 
     await run_in_threadpool(keep)
-    return Uploaded(sha=stored.sha, name=stored.name)
+    return UploadAnswer(sha=stored.sha, name=stored.name)
 
 
 @router.post("/drafts/{draft}/collect", status_code=202)
-def collect_into_draft(draft: Number, here: Here) -> JobStarted:
+def collect_into_draft(draft: RecordId, here: Here) -> JobStarted:
     """Take the images of the watched folder."""
     if here.settings.watch is None:
         raise ConflictError("The station watches no folder: start it with --watch FOLDER.")
     with here.database.write() as connection:
-        drafts.require(drafts.get(connection, draft), "open")
+        drafts.require(drafts.read_draft(connection, draft), "open")
         return JobStarted(job=jobs.enqueue(connection, "collect", {"draft": draft}))
 
 
 @router.delete("/drafts/{draft}/images/{sha}")
-def remove_from_draft(draft: Number, sha: ShaPath, here: Here) -> DraftAnswer:
+def remove_from_draft(draft: RecordId, sha: ShaPath, here: Here) -> DraftAnswer:
     """Take an image out of a draft."""
     with here.database.write() as connection:
         drafts.remove_image(connection, draft, sha)
@@ -137,7 +136,7 @@ def remove_from_draft(draft: Number, sha: ShaPath, here: Here) -> DraftAnswer:
 
 
 @router.put("/drafts/{draft}/good")
-def mark_good(draft: Number, body: Marks, here: Here) -> DraftAnswer:
+def mark_good(draft: RecordId, body: MarksBody, here: Here) -> DraftAnswer:
     """Say which images are verified good; the checks run on them at once."""
     with here.database.write() as connection:
         drafts.mark(connection, draft, body.images)
@@ -145,16 +144,18 @@ def mark_good(draft: Number, body: Marks, here: Here) -> DraftAnswer:
 
 
 @router.post("/drafts/{draft}/calibrate", status_code=202)
-def calibrate(draft: Number, body: Calibration, here: Here) -> JobStarted:
+def calibrate_draft(draft: RecordId, body: CalibrationBody, here: Here) -> JobStarted:
     """Calibrate the lot on its good images; the station goes on with the old reference until somebody accepts."""
     with here.database.write() as connection:
         return JobStarted(job=drafts.start(connection, draft, body.images, body.model_dump(exclude={"images"})))
 
 
 @router.post("/drafts/{draft}/decision")
-def decide(draft: Number, body: Outcome, here: Here) -> DraftAnswer:
+def decide_on_draft(draft: RecordId, body: DraftDecisionBody, here: Here) -> DraftAnswer:
     """Accept the lot, keep the old reference, or discard the draft."""
     with here.database.read() as connection:
-        drafts.get(connection, draft)
-    lots.decide(here.database, here.station, draft, body.decision, operator=body.operator, threshold=body.threshold)
+        drafts.read_draft(connection, draft)
+    lots.decide_draft(
+        here.database, here.station, draft, body.decision, operator=body.operator, threshold=body.threshold
+    )
     return draft_answer(here, draft)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from sqlite3 import Row
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import FileResponse, Response
 
-from sparcal.server.data.database import Row
-from sparcal.server.data.drafts import NotFoundError
 from sparcal.server.data.lots import comparison_key, lot_key
 from sparcal.server.data.retention import GONE
 from sparcal.server.data.store import MEDIA, SHOWN_AS_IS
-from sparcal.server.web.api.models import Number, ShaPath
+from sparcal.server.refusals import NotFoundError
+from sparcal.server.web.api.models.fields import RecordId, ShaPath
 from sparcal.server.web.context import Context, Here
 
 router = APIRouter(tags=["pictures"], default_response_class=Response)
 FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 SMALL = 2**18
 PICTURE: dict[int | str, dict[str, object]] = {200: {"content": {"image/*": {}}, "description": "The picture."}}
-OfLot = Annotated[str, Query(max_length=200, description="A lot; empty is the station's own reference.")]
+HeatLot = Annotated[str, Query(max_length=200, description="A lot; empty is the station's own reference.")]
 
 
 @router.get("/images/{sha}/thumb", responses=PICTURE)
@@ -40,14 +40,14 @@ def native(sha: ShaPath, here: Here) -> Response:
 
 
 @router.get("/images/{sha}/heat", responses=PICTURE)
-def heat(sha: ShaPath, here: Here, lot: OfLot = "") -> Response:
+def heat(sha: ShaPath, here: Here, lot: HeatLot = "") -> Response:
     """The heat map of an image under a lot."""
     _known(here, sha)
     return _picture(here.store.heat(sha, lot_key(lot)), "image/webp")
 
 
 @router.get("/drafts/{draft}/heat/{side}/{sha}", responses=PICTURE)
-def comparison_heat(draft: Number, side: Literal["before", "after"], sha: ShaPath, here: Here) -> Response:
+def comparison_heat(draft: RecordId, side: Literal["before", "after"], sha: ShaPath, here: Here) -> Response:
     """The heat map of an image of a draft, before or after calibration, on one colour scale."""
     _known(here, sha)
     return _picture(here.store.heat(sha, comparison_key(draft, side)), "image/webp")

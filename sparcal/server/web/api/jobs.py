@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from sqlite3 import Row
+
 from fastapi import APIRouter
 
 from sparcal.server.data import jobs
-from sparcal.server.data.database import Row, unpacked
-from sparcal.server.data.drafts import ConflictError, NotFoundError
-from sparcal.server.web.api.models import JobAnswer, Jobs, Number
+from sparcal.server.data.database import unpacked
+from sparcal.server.refusals import ConflictError, NotFoundError
+from sparcal.server.web.api.models.fields import RecordId
+from sparcal.server.web.api.models.jobs import JobAnswer, JobList
 from sparcal.server.web.context import Here
 
 router = APIRouter(tags=["jobs"])
-TITLES = {
+JOB_TITLES = {
     "read": "Reading images",
     "collect": "Taking images from the watched folder",
     "check": "Checking the good images",
@@ -26,18 +29,18 @@ def job_answer(row: Row) -> JobAnswer:
     kept = {
         name: row[name] for name in ("id", "kind", "state", "done", "total", "message", "created", "started", "ended")
     }
-    return JobAnswer(**kept, title=TITLES[row["kind"]], draft=unpacked(row["subject"]).get("draft"))
+    return JobAnswer(**kept, title=JOB_TITLES[row["kind"]], draft=unpacked(row["subject"]).get("draft"))
 
 
 @router.get("/jobs")
-def list_jobs(here: Here) -> Jobs:
+def list_jobs(here: Here) -> JobList:
     """Everything that runs or waits, then the latest that are over."""
     with here.database.read() as connection:
-        return Jobs(jobs=[job_answer(row) for row in jobs.recent(connection)])
+        return JobList(jobs=[job_answer(row) for row in jobs.recent(connection)])
 
 
 @router.post("/jobs/{job}/cancel")
-def cancel_job(job: Number, here: Here) -> Jobs:
+def cancel_job(job: RecordId, here: Here) -> JobList:
     """Take a job out of the queue, or stop it."""
     with here.database.write() as connection:
         _require(connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job,)).fetchone(), job)
@@ -47,7 +50,7 @@ def cancel_job(job: Number, here: Here) -> Jobs:
 
 
 @router.post("/jobs/{job}/retry")
-def retry_job(job: Number, here: Here) -> Jobs:
+def retry_job(job: RecordId, here: Here) -> JobList:
     """Queue a job again that failed, was cancelled or was interrupted."""
     with here.database.write() as connection:
         _require(connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job,)).fetchone(), job)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from sqlite3 import Row
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -16,30 +17,28 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from sparcal.server.data import jobs, parts, retention, scores
-from sparcal.server.data.database import Row
-from sparcal.server.data.drafts import ConflictError
+from sparcal.server.data.watch_switch import read_switch, turn_watching
+from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.drafts import BINARY, FileName
-from sparcal.server.web.api.models import (
-    LARGEST_ID,
-    Forget,
-    Forgotten,
-    JobStarted,
-    Number,
-    Parts,
+from sparcal.server.web.api.models.drafts import UploadAnswer
+from sparcal.server.web.api.models.fields import LARGEST_ID, RecordId
+from sparcal.server.web.api.models.jobs import JobStarted
+from sparcal.server.web.api.models.judging import (
+    ForgetBody,
+    ForgottenAnswer,
     PartsAnswer,
+    PartsBody,
+    ReviewBody,
     ScoreAnswer,
-    Scores,
+    ScoreList,
     StoreAnswer,
-    Uploaded,
-    Verdict,
-    Watch,
-    Watching,
+    WatchAnswer,
+    WatchBody,
 )
 from sparcal.server.web.context import Context, Here
-from sparcal.server.work import watching
 
 router = APIRouter(tags=["judge"])
-OfLot = Annotated[
+ListedLot = Annotated[
     str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
 ]
 _CHUNK = 2**18
@@ -52,7 +51,7 @@ def score_answer(row: Row) -> ScoreAnswer:
 
 
 @router.post("/inspection/images", status_code=201, openapi_extra=BINARY)
-async def upload_for_inspection(request: Request, here: Here, name: FileName = "image") -> Uploaded:
+async def upload_for_inspection(request: Request, here: Here, name: FileName = "image") -> UploadAnswer:
     """Send one image as the body; it is scored with the lot that is active now."""
     stored = await here.store.receive(request.stream(), name=name)
 
@@ -64,7 +63,7 @@ async def upload_for_inspection(request: Request, here: Here, name: FileName = "
                 jobs.enqueue(connection, "score", {"lot": lot})
 
     await run_in_threadpool(keep)
-    return Uploaded(sha=stored.sha, name=stored.name)
+    return UploadAnswer(sha=stored.sha, name=stored.name)
 
 
 @router.post("/inspection/collect", status_code=202)
@@ -76,16 +75,16 @@ def collect_for_inspection(here: Here) -> JobStarted:
 
 
 @router.post("/inspection/watch")
-def switch_watching(body: Watch, here: Here) -> Watching:
+def switch_watching(body: WatchBody, here: Here) -> WatchAnswer:
     """Have the watched folder judged as images arrive, or only when somebody asks."""
     folder = _watched_folder(here)
     with here.database.write() as connection:
-        watching.turn(connection, on=body.on, operator=body.operator)
+        turn_watching(connection, on=body.on, operator=body.operator)
         return watching_answer(folder, connection)
 
 
 @router.get("/inspection/parts")
-def show_parts(here: Here, lot: OfLot = None) -> PartsAnswer:
+def show_parts(here: Here, lot: ListedLot = None) -> PartsAnswer:
     """Images of a lot that were confirmed as good and could be added to the station."""
     name = _lot(here, lot)
     with here.database.read() as connection:
@@ -94,14 +93,14 @@ def show_parts(here: Here, lot: OfLot = None) -> PartsAnswer:
 
 
 @router.post("/inspection/parts", status_code=202)
-def add_parts(body: Parts, here: Here) -> JobStarted:
+def add_parts(body: PartsBody, here: Here) -> JobStarted:
     """Add good parts to the station: its own reference is fitted anew on all of them, lots stay as they are."""
     with here.database.write() as connection:
         return JobStarted(job=parts.ask(connection, here.station, body.lot, body.images, operator=body.operator))
 
 
 @router.get("/inspection/store")
-def show_store(here: Here, lot: OfLot = None) -> StoreAnswer:
+def show_store(here: Here, lot: ListedLot = None) -> StoreAnswer:
     """How full the station is, and how many images of a lot could be forgotten."""
     name = _lot(here, lot)
     with here.database.read() as connection:
@@ -121,27 +120,27 @@ def show_store(here: Here, lot: OfLot = None) -> StoreAnswer:
 
 
 @router.post("/inspection/forget")
-def forget(body: Forget, here: Here) -> Forgotten:
+def forget_judged(body: ForgetBody, here: Here) -> ForgottenAnswer:
     """Remove the images that a lot has judged; scores and decisions stay, as do images that are still needed."""
     with here.database.write() as connection:
-        count = retention.forget(connection, body.lot, body.operator, overruled=body.overruled)
+        count = retention.forget_images(connection, body.lot, body.operator, overruled=body.overruled)
     retention.remove_files(here.database, here.store)
-    return Forgotten(images=count)
+    return ForgottenAnswer(images=count)
 
 
 @router.get("/scores")
 def list_scores(
     here: Here,
-    lot: OfLot = None,
+    lot: ListedLot = None,
     show: scores.Filter = "all",
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
-) -> Scores:
+) -> ScoreList:
     """Scored images, worst first."""
     name = _lot(here, lot)
     with here.database.read() as connection:
-        rows = scores.worst_first(connection, name, which=show, limit=limit, offset=offset)
-        return Scores(
+        rows = scores.list_worst_first(connection, name, which=show, limit=limit, offset=offset)
+        return ScoreList(
             lot=name,
             counts=scores.counts(connection, name),
             waiting=len(scores.waiting(connection, name)),
@@ -150,18 +149,18 @@ def list_scores(
 
 
 @router.get("/scores.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
-def download_csv(here: Here, lot: OfLot = None) -> Response:
+def download_csv(here: Here, lot: ListedLot = None) -> Response:
     """Every score of a lot with its decision, as CSV."""
     with here.database.read() as connection:
-        text = scores.as_csv(scores.worst_first(connection, _lot(here, lot), limit=-1))
+        text = scores.as_csv(scores.list_worst_first(connection, _lot(here, lot), limit=-1))
     return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment("scores.csv"))
 
 
 @router.get("/scores/overruled.zip", response_class=Response, responses={200: {"content": {"application/zip": {}}}})
-def download_overruled(here: Here, lot: OfLot = None) -> Response:
+def download_overruled(here: Here, lot: ListedLot = None) -> Response:
     """The images whose verdict was overruled, with a CSV of their scores."""
     with here.database.read() as connection:
-        rows = scores.worst_first(connection, _lot(here, lot), which="overruled", limit=-1)
+        rows = scores.list_worst_first(connection, _lot(here, lot), which="overruled", limit=-1)
     packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it after sending
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("scores.csv", scores.as_csv(rows))
@@ -173,23 +172,23 @@ def download_overruled(here: Here, lot: OfLot = None) -> Response:
 
 
 @router.get("/scores/{score}")
-def show_score(score: Number, here: Here) -> ScoreAnswer:
+def show_score(score: RecordId, here: Here) -> ScoreAnswer:
     """One scored image."""
     with here.database.read() as connection:
-        return score_answer(scores.get(connection, score))
+        return score_answer(scores.read_score(connection, score))
 
 
 @router.post("/scores/{score}/decision")
-def judge(score: Number, body: Verdict, here: Here) -> ScoreAnswer:
+def review_part(score: RecordId, body: ReviewBody, here: Here) -> ScoreAnswer:
     """Confirm or overrule a verdict; the latest word counts, every word is kept."""
     with here.database.write() as connection:
-        scores.judge(connection, score, body.decision, body.operator)
-        return score_answer(scores.get(connection, score))
+        scores.review(connection, score, body.decision, body.operator)
+        return score_answer(scores.read_score(connection, score))
 
 
-def watching_answer(folder: Path, connection: sqlite3.Connection) -> Watching:
+def watching_answer(folder: Path, connection: sqlite3.Connection) -> WatchAnswer:
     """The switch, and whether the folder is there."""
-    return Watching(**asdict(watching.switch(connection)), reachable=folder.is_dir())
+    return WatchAnswer(**asdict(read_switch(connection)), reachable=folder.is_dir())
 
 
 def _watched_folder(here: Context) -> Path:

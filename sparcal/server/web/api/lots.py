@@ -9,17 +9,17 @@ from fastapi import APIRouter, Query, Request
 from sparcal.server.data import audit, lots, scores
 from sparcal.server.web.api.jobs import job_answer
 from sparcal.server.web.api.judge import watching_answer
-from sparcal.server.web.api.models import (
-    LARGEST_ID,
-    Activation,
-    Active,
-    Audit,
-    Comparison,
-    ComparisonRow,
+from sparcal.server.web.api.models.fields import LARGEST_ID
+from sparcal.server.web.api.models.lots import (
+    ActivationBody,
+    ActiveLot,
+    AuditTrail,
+    LotComparison,
+    LotComparisonRow,
     LotDetail,
-    Lots,
+    LotList,
     LotSummary,
-    Session,
+    SessionAnswer,
     StateAnswer,
 )
 from sparcal.server.web.context import Here
@@ -30,9 +30,9 @@ LotQuery = Annotated[str, Query(min_length=1, max_length=200, description="A lot
 
 
 @router.get("/session", tags=["station"])
-def session(request: Request) -> Session:
+def session(request: Request) -> SessionAnswer:
     """What a client without a token needs to make changes."""
-    return Session(csrf=request.state.csrf)
+    return SessionAnswer(csrf=request.state.csrf)
 
 
 @router.get("/state", tags=["station"])
@@ -49,7 +49,7 @@ def state(here: Here) -> StateAnswer:
         watch = None if folder is None else watching_answer(folder, connection)
     return StateAnswer(
         station=names_of(here.settings.station),
-        active=Active(**active),
+        active=ActiveLot(**active),
         running=int(current is not None),
         queued=queued,
         current=job_answer(current) if current else None,
@@ -61,12 +61,12 @@ def state(here: Here) -> StateAnswer:
 
 
 @router.get("/lots")
-def list_lots(here: Here) -> Lots:
+def list_lots(here: Here) -> LotList:
     """All lots, newest first."""
     with here.database.read() as connection:
         gone = lots.discarded(connection)
     found = [LotSummary(**lots.summary(here.station, record, gone)) for record in here.station.read_lots()]
-    return Lots(active=here.station.active() or "", lots=found[::-1])
+    return LotList(active=here.station.active() or "", lots=found[::-1])
 
 
 @router.get("/lots/show")
@@ -78,19 +78,19 @@ def show_lot(lot: LotQuery, here: Here) -> LotDetail:
 
 
 @router.get("/lots/compare")
-def compare_lots(first: LotQuery, second: LotQuery, here: Here) -> Comparison:
+def compare_lots(first: LotQuery, second: LotQuery, here: Here) -> LotComparison:
     """Two lots side by side."""
-    return Comparison(rows=[ComparisonRow(**row) for row in lots.compare(here.station, first, second)])
+    return LotComparison(rows=[LotComparisonRow(**row) for row in lots.lot_differences(here.station, first, second)])
 
 
 @router.post("/lots/activate")
-def activate_lot(body: Activation, here: Here) -> StateAnswer:
+def activate_lot(body: ActivationBody, here: Here) -> StateAnswer:
     """Have another lot judge from now on, or the station's own reference."""
     lots.activate(here.database, here.station, body.lot, operator=body.operator)
     return state(here)
 
 
 @router.get("/audit")
-def audit_trail(here: Here, limit: Annotated[int, Query(ge=1, le=LARGEST_ID)] = 200) -> Audit:
+def audit_trail(here: Here, limit: Annotated[int, Query(ge=1, le=LARGEST_ID)] = 200) -> AuditTrail:
     """Who did what, newest first."""
-    return Audit(entries=audit.trail(here.database, here.station, limit=limit))
+    return AuditTrail(entries=audit.trail(here.database, here.station, limit=limit))

@@ -1,0 +1,98 @@
+"""What the API takes and gives about a lot in the making."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from sparcal.server.data.corrections import OFFERED
+from sparcal.server.web.api.models.fields import LotName, Model, Sha, Signed
+from sparcal.server.web.api.models.jobs import JobAnswer
+
+
+def _offered(name: str) -> str:
+    if name not in OFFERED:
+        raise ValueError(f"The correction must be one of {', '.join(OFFERED)}, got {name!r}.")
+    return name
+
+
+OfferedCorrection = Annotated[
+    str,
+    AfterValidator(_offered),
+    Field(description="auto decides by the evidence.", json_schema_extra={"enum": list(OFFERED)}),
+]
+
+
+class NewDraftBody(Model):
+    """A lot to be calibrated."""
+
+    name: LotName
+
+
+class MarksBody(Model):
+    """The images that somebody has verified to be good."""
+
+    images: list[Sha] = Field(max_length=64)
+
+
+class CalibrationBody(Signed):
+    """How a lot is to be calibrated."""
+
+    images: list[Sha] = Field(max_length=64, description="The images that whoever signs saw marked as good.")
+
+    false_reject: float = Field(0.05, gt=0, lt=1, description="Share of good parts that may be rejected.")
+    correction: OfferedCorrection = "auto"
+
+
+class DraftDecisionBody(Signed):
+    """What becomes of a calibrated lot."""
+
+    decision: Literal["accept", "keep", "discard"]
+    threshold: float | None = Field(None, allow_inf_nan=False, description="Set by hand; null keeps the lot's own.")
+
+
+class FromConfirmedBody(Model):
+    """Confirmed good images as the start of the next lot."""
+
+    name: LotName
+    lot: str = Field("", max_length=200, description="The lot they were scored with; empty for the station's own.")
+
+
+class ImageAnswer(Model):
+    """One image; `state` is new until the worker has read it."""
+
+    sha: str
+    name: str
+    state: Literal["new", "ready", "refused", "removed"]
+    width: int | None
+    height: int | None
+    problem: str | None
+
+
+class DraftImage(ImageAnswer):
+    """An image of a draft; `comparison` holds scores before and after, once calibrated."""
+
+    good: bool
+    comparison: dict[str, Any] | None
+
+
+class DraftAnswer(Model):
+    """A lot in the making."""
+
+    id: int
+    name: str
+    state: Literal["open", "calibrating", "calibrated", "accepted", "kept", "discarded"]
+    created: str
+    images: list[DraftImage]
+    checks: dict[str, Any] | None = Field(description="For the images marked now; null while they are being checked.")
+    checking: bool
+    result: dict[str, Any] | None
+    job: JobAnswer | None
+
+
+class UploadAnswer(Model):
+    """An image that has arrived."""
+
+    sha: str
+    name: str
