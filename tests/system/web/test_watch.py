@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import signal
+import threading
 import time
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -18,7 +20,6 @@ from tests.support.browsing import photograph, sign
 from tests.support.served import children, serve
 
 TOKEN = "correct horse battery"
-OLD = time.time() - 60
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,30 @@ def watched(parts_and_station, parts, folder):
         running.client.headers["Authorization"] = f"Bearer {TOKEN}"
         running.post("/inspection/watch", {"on": False, "operator": "M. Weber"})
         _fill(folder / "in", parts)
-        yield running
+        with growing(folder / "in" / "growing.png", parts.good[10][1]):
+            yield running
+
+
+@contextmanager
+def growing(path, content):
+    """A file that somebody writes slowly, until the block ends."""
+    over = threading.Event()
+
+    def write():
+        with path.open("wb", buffering=0) as out:
+            out.write(content[:300])
+            for byte in content[300:]:
+                if over.wait(0.2):
+                    return
+                out.write(bytes([byte]))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
 
 
 def _fill(folder, parts):
@@ -45,10 +69,6 @@ def _fill(folder, parts):
     Image.open(io.BytesIO(parts.bad[4][1])).save(tiff, "TIFF")
     (folder / "tenth.tif").write_bytes(tiff.getvalue())
     (folder / "note.png").write_bytes(b"no image at all")
-    for path in folder.iterdir():
-        os.utime(path, (OLD, OLD))
-    (folder / "growing.png").write_bytes(parts.good[10][1][:300])
-    os.utime(folder / "growing.png", (OLD + 3600, OLD + 3600))
 
 
 def test_what_lies_in_the_watched_folder_is_judged_once(watched):
