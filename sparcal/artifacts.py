@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, fields, is_dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +71,8 @@ def _kinds() -> dict[str, type[Any]]:
     from sparcal.detectors import DETECTORS
     from sparcal.imaging.maps import MapRule
 
-    makers = [*CORRECTIONS.values(), *DETECTORS.values(), MapRule]
-    classes = [maker.func if isinstance(maker, partial) else maker for maker in makers]
-    return {found.__name__: found for found in classes if isinstance(found, type)}
+    classes = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
+    return {found.__name__: found for found in classes}
 
 
 def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -1,11 +1,24 @@
-"""Score a lot: fit the correction on its normals, rebuild the reference, judge the test images (paper, section 3)."""
+"""Section 3 of the paper, once, for everybody: fit the correction on a lot's normals, rebuild the reference, judge."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 from sparcal.sparc import check_finite
 from sparcal.types import Correction, Detector, Features, Scores
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedDetector:
+    """A correction fitted on a lot's normals, and the detector rebuilt on the reference that it gives."""
+
+    correction: Correction
+    detector: Detector
+
+    def score(self, features: Features) -> Scores:
+        """Scores of test features."""
+        return self.detector.score(judged_side(self.correction, features))
 
 
 def score_lot(
@@ -26,9 +39,23 @@ def score_lot(
     check_finite(test, "The test features")
     if reference is not None:
         check_finite(reference, "The reference features")
+    return rebuild(detector, correction, reference=reference, calibration=calibration).score(test)
+
+
+def rebuild(
+    detector: Detector, correction: Correction, *, reference: Features | None, calibration: Features
+) -> CalibratedDetector:
+    """Copies of correction and detector: the one fitted on the normals, the other on the reference side it gives."""
     fitted = copy.copy(correction).fit(calibration, reference)
-    if reference is not None and fitted.on in ("both", "reference"):
-        reference = fitted.apply_reference(reference)
-    if fitted.on in ("both", "test"):
-        test = fitted.apply(test)
-    return copy.copy(detector).fit(reference).score(test)
+    side = None if reference is None else reference_side(fitted, reference)
+    return CalibratedDetector(fitted, copy.copy(detector).fit(side))
+
+
+def reference_side(correction: Correction, reference: Features) -> Features:
+    """What the detector is rebuilt on."""
+    return correction.apply_reference(reference) if correction.on in ("both", "reference") else reference
+
+
+def judged_side(correction: Correction, features: Features) -> Features:
+    """What the detector judges."""
+    return correction.apply(features) if correction.on in ("both", "test") else features

@@ -197,6 +197,19 @@ class KeepsRows(Detector, Protocol):
         ...
 
 
+class Rescores(Detector, Protocol):
+    """A detector that saves most of the work on images which equal one already scored in most cells."""
+
+    def rescore(self, features: Features, like: Features, known: Scores) -> Scores:
+        """Scores of `features`, given one image `like` them and its scores."""
+        ...
+
+
+def rescores(detector: Detector) -> TypeGuard[Rescores]:
+    """Whether the detector can score what differs from a scored image in a few cells."""
+    return hasattr(type(detector), "rescore")
+
+
 def keeps_rows(detector: Detector) -> TypeGuard[KeepsRows]:
     """Whether the detector thins its reference to rows that can be kept."""
     # Not isinstance: before Python 3.12 that would read `rows`, which an unfitted detector refuses.

@@ -1,108 +1,97 @@
-"""What happens between a lot's good parts and a calibrated lot: evidence, choice, thresholds, checks."""
+"""What happens between a lot's good parts and a calibrated lot: screening, choice, thresholds, self-test, checks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from sparcal.calibration import checks as look
 from sparcal.calibration.checks import Check
-from sparcal.calibration.held_out import (
-    CalibratedDetector,
-    Folds,
-    PartScores,
-    left_out_scores,
-    make_folds,
-    own_scores,
-    part_scores,
-    rebuild,
-    spaced,
-)
+from sparcal.calibration.held_out import HeldOut, calibrate_on_rows, left_out, not_seen, own_scores
+from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
-from sparcal.calibration.selection import CANDIDATES, STATION_REFERENCE, Choice, Trial, choose, judge, trial
+from sparcal.calibration.planted_parts import PlantedParts
+from sparcal.calibration.selection import (
+    CandidateCorrection,
+    Choice,
+    asked_for,
+    candidates,
+    choose,
+    described,
+)
+from sparcal.calibration.self_test import SelfTest, count_found, self_test
 from sparcal.calibration.thresholds import Threshold, find_threshold
-from sparcal.corrections import CORRECTIONS, Identity
+from sparcal.corrections import CORRECTIONS, STATION_REFERENCE, Identity
 from sparcal.imaging.encode import EncodedImage
 from sparcal.imaging.preprocess import Geometry
-from sparcal.types import Detector, Features
+from sparcal.score import CalibratedDetector
+from sparcal.types import Features
 
 AUTO = "auto"
-TRIAL_IMAGES = 32  # of the station's, for comparing candidates; the one taken is judged again on all
-TRIAL_PARTS = 24
+UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
+OWN_PARTS = 48  # of the station's, scored under the correction that is taken
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationInputs:
-    """What a calibration starts from.
+class ShownParts:
+    """The normals of a lot, encoded, and the same parts with planted defects."""
 
-    Args:
-        detector: fitted on `reference`, uncorrected.
-        geometries: of the training images.
-        hashes: of the training images.
-        own: out-of-fold image scores and highest pixels of the station's own parts by its own reference.
-        folds: in which those were scored.
-    """
+    images: Sequence[EncodedImage]
+    planted: PlantedParts
 
-    detector: Detector
-    reference: Features
-    geometries: Sequence[Geometry]
-    hashes: Sequence[str]
-    own: tuple[Tensor, Tensor]
-    folds: Folds
-    workers: int = 1
+    @property
+    def features(self) -> Features:
+        """Of all normals."""
+        return Features.cat([image.features for image in self.images])
 
-    def few(self) -> CalibrationInputs:
-        """The same with at most TRIAL_IMAGES images, for trials."""
-        if len(self.reference) <= TRIAL_IMAGES:
-            return self
-        chosen = spaced(len(self.reference), TRIAL_IMAGES)
-        reference = self.reference[chosen]
-        return replace(
-            self,
-            reference=reference,
-            geometries=[self.geometries[i] for i in chosen],
-            hashes=[self.hashes[i] for i in chosen],
-            folds=make_folds(self.detector, reference, limit=TRIAL_PARTS, workers=self.workers),
-        )
+    @property
+    def geometries(self) -> list[Geometry]:
+        """Of all normals."""
+        return [image.geometry for image in self.images]
 
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A correction fitted on the lot, and how unseen good parts fare under it.
-
-    Args:
-        own: image scores and highest pixels of the station's own parts, out of fold.
-        lot: of the lot's, left out in turn; None where too few would be left.
-        own_cell: (n, h, w), None for the station's own reference.
-    """
-
-    name: str
-    rebuilt: CalibratedDetector
-    own: tuple[Tensor, Tensor]
-    lot: PartScores | None
-    own_cell: Tensor | None = None
-
-    def trial(self) -> Trial | None:
-        """The lot's parts against the station's own."""
-        return None if self.lot is None else trial(self.name, self.own[0], self.lot.image)
+    @property
+    def names(self) -> list[str]:
+        """Of all normals, for people."""
+        return [str(image.path) for image in self.images]
 
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """A first look at the normals: SPARC on a few of the station's images, and what leaving each of them out shows."""
+    """A first look at the normals, on a few of the station's images.
 
-    calibration: Features
-    places: Sequence[Geometry]
+    Args:
+        held_out: the normals under recentred SPARC, each left out in turn; None where too few would be left.
+    """
+
     few: CalibrationInputs
-    candidate: Candidate
-    left_out: LeftOut | None
+    held_out: HeldOut | None
+    statistics: LeftOut | None
+    shifted: bool
     checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Taken:
+    """The correction that a lot gets, fitted on the whole station, and how unseen good parts fare under it.
+
+    Args:
+        own: image scores and highest pixels of the station's own parts, out of fold.
+        lot: of the lot's, left out in turn; None where too few would be left.
+    """
+
+    name: str
+    calibrated: CalibratedDetector
+    own: tuple[Tensor, Tensor]
+    lot: HeldOut | None
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedLot:
     """What a calibration arrives at.
 
     Args:
@@ -111,132 +100,169 @@ class Outcome:
         maps: what is kept per cell: `removed` (h, w) and `left_out` (k, h, w).
     """
 
-    taken: Candidate
+    taken: Taken
     choice: Choice
     lot_base: Tensor
     thresholds: tuple[Threshold, Threshold]
+    self_test: SelfTest | None
     checks: tuple[Check, ...]
     maps: dict[str, Tensor]
 
 
 def calibrate(
-    grounds: CalibrationInputs,
-    normals: Sequence[EncodedImage],
+    inputs: CalibrationInputs,
+    parts: ShownParts,
     *,
     correction: str,
+    settings: Mapping[str, Any] | None = None,
     false_reject: float,
-    progress: Callable[[int, int], None],
-) -> Outcome:
-    """Fit, rebuild, set thresholds and check, from the encoded normals of a lot.
+    seed: int,
+    progress: Progress,
+) -> CalibratedLot:
+    """Choose, fit, rebuild, set thresholds, test and check, from the normals of a lot.
 
     Args:
-        correction: a name, or "auto" for what the evidence favours.
+        correction: a name, or "auto" for the one under which planted defects stand out best.
+        settings: of a correction that was asked for by name.
+        seed: of the planted defects, for the record.
         progress: called with steps done and steps in all.
     """
-    screening = screen(grounds, normals)
-    calibration, places = screening.calibration, screening.places
+    screening = screen(inputs, parts)
     progress(1, 5)
-    base = _base(grounds, calibration, places)
+    choice = asked_for(correction, settings) if correction != AUTO else _choose(screening, parts)
     progress(2, 5)
-    choice = _first_choice(correction, screening, base)
+    base = not_seen(CalibratedDetector(Identity(), inputs.detector), parts.features, parts.geometries, parts.planted)
     progress(3, 5)
-    taken = (
-        base if choice.correction == STATION_REFERENCE else _candidate(choice.correction, grounds, calibration, places)
-    )
+    taken = _take(inputs, parts, choice, base)
     progress(4, 5)
-    taken, choice = _second_look(correction, base, taken, choice)
-    lot_scores = taken.lot
-    image, peak = ([], []) if lot_scores is None else (lot_scores.image.tolist(), lot_scores.peak.tolist())
+    lot = taken.lot
+    image, peak = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
     thresholds = (
         find_threshold(taken.own[0].numpy(), image, false_reject),
         find_threshold(taken.own[1].numpy(), peak, false_reject),
     )
-    assert base.lot is not None
-    found = (
+    before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
+    choice = described(
+        choice, planted=0 if tested is None else tested.planted, before=before, after=None if tested is None else tested.found, k=len(parts.images),
+    )  # fmt: skip
+    checks = (
         *screening.checks,
-        look.check_energy(screening.left_out, taken.name),
-        look.check_help(choice, taken.name),
-        look.check_threshold(thresholds[0], image, [str(seen.path) for seen in normals]),
+        look.check_energy(screening.statistics, choice.correction),
+        look.check_help(choice),
+        look.check_threshold(thresholds[0], image, parts.names),
+        look.check_self_test(tested),
     )
-    maps = {} if screening.left_out is None else {"removed": screening.left_out.removed}
-    if lot_scores is not None:
-        maps["left_out"] = lot_scores.cell
+    maps = {} if screening.statistics is None else {"removed": screening.statistics.removed}
+    if lot is not None:
+        maps["left_out"] = lot.good.cell
     progress(5, 5)
-    return Outcome(taken, choice, base.lot.image, thresholds, found, maps)
+    return CalibratedLot(taken, choice, base.good.image, thresholds, tested, checks, maps)
 
 
-def screen(grounds: CalibrationInputs, normals: Sequence[EncodedImage]) -> Screening:
+def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
     """Look at the normals themselves, before anything is rebuilt on the whole station."""
-    calibration = Features.cat([seen.features for seen in normals])
-    places = [seen.geometry for seen in normals]
-    names, hashes = [str(seen.path) for seen in normals], [seen.sha256 for seen in normals]
-    few = grounds.few()
-    candidate = _candidate(CANDIDATES[0], few, calibration, places)
-    left_out, views = None, []
-    if candidate.lot is not None and candidate.own_cell is not None:
-        left_out = left_out_residuals(calibration, few.reference)
-        views = [(candidate.lot.cell, candidate.own_cell), (left_out.residual, left_out.own_residual)]
-    shift = look.check_shift(calibration, grounds.reference)
-    found = (
+    calibration, names = parts.features, parts.names
+    hashes = [image.sha256 for image in parts.images]
+    few = inputs.few()
+    held_out = _try(few, parts, CandidateCorrection(UNCHECKED))
+    statistics = None if held_out is None else left_out_residuals(calibration, few.reference)
+    shift, shifted = look.check_shift(calibration, inputs.reference)
+    checks = (
         look.check_number(len(names)),
-        look.check_duplicates(calibration, grounds.reference, names, hashes, grounds.hashes),
-        look.check_alignment(calibration, grounds.reference, names),
-        look.check_odd(views, names, spread=shift.number),
+        look.check_duplicates(calibration, inputs.reference, names, hashes, inputs.hashes),
+        look.check_alignment(calibration, inputs.reference, names),
+        look.check_odd(None if held_out is None else held_out.good.cell, _log_spread(inputs.own[0]), names),
+        look.check_alone(None if held_out is None else held_out.good.cell, names),
         shift,
     )
-    return Screening(calibration, places, few, candidate, left_out, found)
+    return Screening(few, held_out, statistics, shifted, checks)
 
 
-def preview(grounds: CalibrationInputs, normals: Sequence[EncodedImage]) -> tuple[Check, ...]:
+def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -> tuple[Check, ...]:
     """The checks that need no calibration, and what one may be expected to do, judged on a few of the station's images."""
-    screening = screen(grounds, normals)
-    standing = _base(grounds, screening.calibration, screening.places).trial()
-    assert standing is not None
-    first = screening.candidate.trial()
-    choice = choose(standing, [] if first is None else [first], len(normals))
-    return (*screening.checks, look.check_expected(choice))
+    screening = screen(inputs, parts)
+    choice = _choose(screening, parts)
+    few, k = screening.few, len(parts.images)
+    base = not_seen(CalibratedDetector(Identity(), few.detector), parts.features, parts.geometries, parts.planted)
+    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, _candidate(choice))
+    before, after = (
+        None if held is None else count_found(parts.planted, held, _threshold(held, false_reject))
+        for held in (base, tried)
+    )
+    planted = sum(one.plain for one in parts.planted.defects)
+    return (*screening.checks, look.check_expected(described(choice, planted=planted, before=before, after=after, k=k)))
 
 
-def _base(grounds: CalibrationInputs, calibration: Features, places: Sequence[Geometry]) -> Candidate:
-    """The station's own reference: it has not seen the normals, so none needs leaving out."""
-    own = CalibratedDetector(Identity(), grounds.detector)
-    scores = part_scores(own.score(calibration), grounds.detector.map_rule, places)
-    return Candidate(STATION_REFERENCE, own, grounds.own, scores)
+def _choose(screening: Screening, parts: ShownParts) -> Choice:
+    """The correction to fit on the whole station."""
+    if screening.held_out is None:
+        name = UNCHECKED if screening.shifted else STATION_REFERENCE
+        return Choice(name, {}, None, "", ())
+    tried: list[tuple[CandidateCorrection, HeldOut]] = []
+    for candidate in candidates(len(parts.images)):
+        known = screening.held_out if candidate == CandidateCorrection(UNCHECKED) else None
+        held_out = known or _try(screening.few, parts, candidate)
+        if held_out is not None:
+            tried.append((candidate, held_out))
+    taken, trials = choose(tried)
+    return Choice(taken.name, dict(taken.settings), None, "", trials)
 
 
-def _candidate(name: str, grounds: CalibrationInputs, calibration: Features, places: Sequence[Geometry]) -> Candidate:
-    rebuilt, corrected = rebuild(grounds.detector, CORRECTIONS[name](), grounds.reference, calibration)
-    lot = left_out_scores(rebuilt, grounds.reference, calibration, places, workers=grounds.workers)
-    own = own_scores(rebuilt.detector, corrected, grounds.geometries, grounds.folds, workers=grounds.workers)
-    return Candidate(name, rebuilt, (own.image, own.peak), lot, own.cell)
+def _try(few: CalibrationInputs, parts: ShownParts, candidate: CandidateCorrection) -> HeldOut | None:
+    """How good parts and planted defects fare under a candidate, each part left out in turn."""
+    if candidate.name == STATION_REFERENCE:
+        own = CalibratedDetector(Identity(), few.detector)
+        return not_seen(own, parts.features, parts.geometries, parts.planted)
+    correction = CORRECTIONS[candidate.name](**candidate.settings)
+    calibrated, _ = calibrate_on_rows(few.detector, correction, few.reference, parts.features)
+    return left_out(
+        calibrated, few.reference, parts.features, parts.geometries, planted=parts.planted, workers=few.workers
+    )
 
 
-def _first_choice(asked: str, screening: Screening, base: Candidate) -> Choice:
-    """What to fit on the whole station."""
-    standing = base.trial()
-    assert standing is not None
-    if asked != AUTO:
-        return Choice(asked, None, f"{asked} was asked for.", (standing,))
-    calibration, places = screening.calibration, screening.places
-    first = screening.candidate.trial()
-    if first is None or not standing.shifted:
-        return choose(standing, [], len(calibration))
-    others = [_candidate(name, screening.few, calibration, places).trial() for name in CANDIDATES[1:]]
-    return choose(standing, [one for one in (first, *others) if one is not None], len(calibration))
+def _take(inputs: CalibrationInputs, parts: ShownParts, choice: Choice, base: HeldOut) -> Taken:
+    """Fit what was chosen on the whole station, and judge good parts by it."""
+    if choice.correction == STATION_REFERENCE:
+        return Taken(STATION_REFERENCE, CalibratedDetector(Identity(), inputs.detector), inputs.own, base)
+    correction = CORRECTIONS[choice.correction](**choice.settings)
+    calibrated, corrected = calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
+    lot = left_out(
+        calibrated, inputs.reference, parts.features, parts.geometries, planted=parts.planted, workers=inputs.workers
+    )
+    own = own_scores(
+        calibrated.detector, corrected, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
+    )
+    return Taken(choice.correction, calibrated, (own.image, own.peak), lot)
 
 
-def _second_look(asked: str, base: Candidate, taken: Candidate, choice: Choice) -> tuple[Candidate, Choice]:
-    """Judge what was fitted on the whole station; without being asked for, it stays only if it helps."""
-    standing, tried = base.trial(), taken.trial()
-    assert standing is not None
-    if taken.name == STATION_REFERENCE:
-        if asked == STATION_REFERENCE:
-            told = replace(choose(standing, [], len(standing.lifts)), correction=STATION_REFERENCE)
-            sentence = told.sentence if not standing.shifted else "The station's own reference was asked for."
-            return base, replace(told, helps=False, sentence=sentence)
-        return base, choice
-    if tried is None:
-        return taken, replace(choice, helps=None)
-    judged = judge(standing, tried, asked=asked != AUTO)
-    judged = replace(judged, trials=(*choice.trials, tried))
-    return (base, judged) if judged.correction == STATION_REFERENCE else (taken, judged)
+def _test(
+    inputs: CalibrationInputs,
+    parts: ShownParts,
+    base: HeldOut,
+    taken: Taken,
+    thresholds: tuple[Threshold, Threshold],
+    false_reject: float,
+    seed: int,
+) -> tuple[int | None, SelfTest | None]:
+    """How many planted defects are found before, and what is found after."""
+    if taken.lot is None:
+        return None, None
+    needed = find_threshold(inputs.own[0].numpy(), base.good.image.tolist(), false_reject)
+    before = count_found(parts.planted, base, needed.value)
+    limits = thresholds[0].value, thresholds[1].value
+    tested = self_test(parts.planted, taken.lot, thresholds=limits, floor=false_reject, seed=seed, before=before)
+    return before, tested
+
+
+def _log_spread(scores: Tensor) -> float:
+    """Standard deviation of the logarithm of scores; of the scores themselves where some are not positive."""
+    values = scores.double()
+    return float((values.log() if bool((values > 0).all()) else values).std())
+
+
+def _candidate(choice: Choice) -> CandidateCorrection:
+    return CandidateCorrection(choice.correction, choice.settings)
+
+
+def _threshold(held_out: HeldOut, false_reject: float) -> float:
+    return find_threshold([], held_out.good.image.tolist(), false_reject).value

@@ -10,18 +10,22 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from sparcal.calibration.part_statistics import (
     LeftOut,
     alignment,
     displacement,
+    loneliness,
+    oddness,
     part_distances,
-    prominence,
     spread_and_offset,
 )
-from sparcal.calibration.selection import STATION_REFERENCE, Choice
+from sparcal.calibration.selection import Choice
+from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import Threshold
+from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.types import Features
 
 Verdict = Literal["ok", "look", "stop"]
@@ -30,9 +34,11 @@ Verdict = Literal["ok", "look", "stop"]
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
 ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
-ODD, ODD_AMONG_MANY = 1.9, 2.4  # times as prominent as the station's own parts; the latter where conditions are mixed
+ODD, CONSPICUOUS = 4.5, 3.5  # standard deviations above the other parts; speed/studies/evidence.py has the measurement
+ALONE = 1.6  # times the typical cell of the other parts
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give
-ALONE = 1.5  # times the median: one normal decides how high the threshold is
+LIFTS = 1.5  # times the median: one normal decides how high the threshold is
+ENOUGH = 0.8  # share of planted defects below which a person should look
 FEW = 4
 
 
@@ -116,81 +122,108 @@ def check_duplicates(
     )
 
 
-def check_odd(views: Sequence[tuple[Tensor, Tensor]], names: Sequence[str], *, spread: float) -> Check:
-    """Whether one of the parts is odd: left out, a few of its cells stand out more than on any good part.
+def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> Check:
+    """Whether one of the parts is odd: left out in turn, it stands above the others by level or by prominence.
 
     Args:
-        views: pairs of maps, left-out (k, h, w) and of the station's own parts (n, h, w); their prominences are averaged.
-        spread: of the parts among each other, as `check_shift` has it; where several lights or fixtures are mixed, the
-            only part under one of them stands out as well, so more is asked for before a part is called defective.
+        maps: (k, h, w), cell scores of the parts, each left out; None where too few would be left.
+        own_spread: standard deviation of the log scores of the station's own parts.
     """
-    if not views:
+    if maps is None:
         return Check("odd one out", 0.0, "look", f"{len(names)} images are too few to leave one out: show at least 3.")
-    ratios = sum(prominence(lot) / prominence(own).mean().clamp_min(1e-6) for lot, own in views) / len(views)
-    assert isinstance(ratios, Tensor)
-    mixed = spread > SPREAD
-    limit = ODD_AMONG_MANY if mixed else ODD
-    number = float(ratios.max())
-    measure = f"{number:.1f} times as much as the station's own parts do (limit {limit})"
-    odd = _above(limit, ratios, names)
+    level, prominence = oddness(maps, own_spread)
+    each = torch.maximum(level, prominence)
+    number = float(each.max())
+    measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
+    odd = _above(ODD, each, names)
     if odd:
         verb = "looks" if len(odd) == 1 else "look"
-        sentence = (
-            f"{', '.join(odd)} {verb} defective, the worst stands out {measure}: look at it, and calibrate without it."
-        )
+        sentence = f"{', '.join(odd)} {verb} defective, {measure}: look at it, and calibrate without it."
         return Check("odd one out", number, "stop", sentence, odd)
-    conspicuous = _above(ODD, ratios, names)
+    conspicuous = _above(CONSPICUOUS, each, names)
     if conspicuous:
         verb = "is" if len(conspicuous) == 1 else "are"
         sentence = (
-            f"{', '.join(conspicuous)} {verb} conspicuous, the worst stands out {measure}: look for a defect, or show "
-            "another part under the same light or fixture."
+            f"{', '.join(conspicuous)} {verb} conspicuous, {measure}: look for a defect, or show another part under the "
+            "same light or fixture."
         )
         return Check("odd one out", number, "look", sentence, conspicuous)
-    hides = "; the parts differ much among each other, which can hide a faint defect" if mixed else ""
-    sentence = f"No part is odd; left out, the most conspicuous stands out {measure}{hides}."
-    return Check("odd one out", number, "ok", sentence)
+    return Check("odd one out", number, "ok", f"No part is odd; the most conspicuous one lies {measure}.")
 
 
-def check_shift(calibration: Features, reference: Features) -> Check:
+def check_alone(maps: Tensor | None, names: Sequence[str]) -> Check:
+    """Whether a part is the only one under its light or in its fixture.
+
+    Args:
+        maps: as for `check_odd`.
+    """
+    if maps is None or len(maps) < FEW:
+        return Check("alone", 0.0, "ok", f"{len(names)} images are too few to tell which stand alone.")
+    each = loneliness(maps)
+    number = float(each.max())
+    alone = _above(ALONE, each, names)
+    if not alone:
+        return Check("alone", number, "ok", "Every part has another one like it among the parts shown.")
+    verb = "is the only one of its kind" if len(alone) == 1 else "are each the only one of their kind"
+    sentence = (
+        f"{', '.join(alone)} {verb}: the whole part looks different from the others, {number:.1f} times as much as they do "
+        "among each other. Show another part under the same light or in the same fixture; until then parts like it may be "
+        "rejected, and the threshold is higher than it needs to be."
+    )
+    return Check("alone", number, "look", sentence, alone)
+
+
+def check_shift(calibration: Features, reference: Features) -> tuple[Check, bool]:
     """Whether there is a shift: disagreement among the normals, and the offset of their mean, against training parts."""
     spread, offset = spread_and_offset(calibration, reference)
     by_chance = 1 / len(calibration) + 1 / len(reference)
     facts = (
-        f"the parts differ among each other {spread:.1f} times as much as training parts do, and their mean lies "
-        f"{offset / by_chance:.1f} times as far off as chance would put it"
+        f"the parts differ among each other {spread:.1f} times as much as training parts do, and their average lies "
+        f"{offset / by_chance:.1f} times as far from that of the training parts as chance would put it"
     )
-    if spread > SPREAD or offset > OFFSET * by_chance:
-        return Check("shift", spread, "ok", f"There is a shift: {facts}.")
-    return Check("shift", spread, "ok", f"There is no shift to remove: {facts}.")
+    shifted = spread > SPREAD or offset > OFFSET * by_chance
+    start = "The lot looks different from the training parts" if shifted else "The lot looks like the training parts"
+    return Check("shift", spread, "ok", f"{start}: {facts}."), shifted
 
 
 def check_energy(left_out: LeftOut | None, correction: str) -> Check:
     """How much of the deviation of unseen parts the correction removes."""
-    if left_out is None or correction in (STATION_REFERENCE, "normals"):
-        return Check("energy removed", 0.0, "ok", "Nothing is removed from the features.")
+    if left_out is None or CORRECTIONS[correction].removes is None:
+        return Check("removed", 0.0, "ok", "Nothing is removed from what the camera sees.")
     lot, own = float(left_out.removed.mean()), left_out.own_removed
     h, w = left_out.removed.shape
     top = int(left_out.removed.flatten().argmax())
     facts = (
-        f"{lot:.0%} of what tells a left-out part from the others is removed, most in row {top // w + 1} of {h}, column "
+        f"{lot:.0%} of what tells a part of the lot from the others is removed, most in row {top // w + 1} of {h}, column "
         f"{top % w + 1} of {w}, and {own:.0%} of what tells training parts apart"
     )
     if lot < own:
-        return Check("energy removed", lot, "look", f"The parts do not agree in how they deviate: {facts}.")
-    return Check("energy removed", lot, "ok", f"{facts[0].upper()}{facts[1:]}.")
+        return Check("removed", lot, "look", f"The parts do not agree in how they deviate: {facts}.")
+    return Check("removed", lot, "ok", f"{facts[0].upper()}{facts[1:]}.")
 
 
 def check_expected(choice: Choice) -> Check:
     """What calibration may be expected to do, before it is done."""
-    return replace(check_help(choice, choice.correction), name="expected benefit")
+    return replace(check_help(choice), name="expected benefit")
 
 
-def check_help(choice: Choice, correction: str) -> Check:
-    """Whether calibration helps here."""
-    number = next((one.lift for one in reversed(choice.trials) if one.correction == correction), 0.0)
-    kept = choice.correction == STATION_REFERENCE and not choice.trials[0].shifted
-    return Check("helps", number, "ok" if choice.helps or kept else "look", choice.sentence)
+def check_help(choice: Choice) -> Check:
+    """Whether calibration helps here, judged by planted defects."""
+    taken = [
+        one.stands_out
+        for one in choice.trials
+        if (one.correction, one.settings) == (choice.correction, choice.settings)
+    ]
+    kept = choice.correction == STATION_REFERENCE
+    return Check("benefit", taken[0] if taken else 0.0, "ok" if choice.helps or kept else "look", choice.sentence)
+
+
+def check_self_test(tested: SelfTest | None) -> Check:
+    """How many planted defects the lot's thresholds find."""
+    if tested is None:
+        return Check("self-test", 0.0, "look", "Too few parts to leave one out: what the lot would find is not known.")
+    share = tested.found / tested.planted
+    return Check("self-test", share, "ok" if share >= ENOUGH else "look", tested.sentence)
 
 
 def check_threshold(threshold: Threshold, scores: Sequence[float], names: Sequence[str]) -> Check:
@@ -201,9 +234,9 @@ def check_threshold(threshold: Threshold, scores: Sequence[float], names: Sequen
     """
     number = threshold.supported if threshold.supported is not None else 0.0
     sentence, to_blame = threshold.sentence, None
-    if threshold.basis == "lot with margin":
+    if threshold.basis == "lot with margin" and len(scores) > FEW:
         highest, typical = max(scores), median(scores)
-        if highest > ALONE * typical > 0:
+        if highest > LIFTS * typical > 0:
             to_blame = names[list(scores).index(highest)]
             sentence = (
                 f"{sentence} {to_blame} alone puts it there, {highest / typical:.1f} times the median of the normals: "

@@ -1,12 +1,12 @@
 """Scores of good parts by a reference that has not seen them: the only evidence there is before the first bad part.
 
 The station's own parts are scored out of fold: the reference is rebuilt without the fold. The lot's parts are left out
-in turn: correction and reference are both rebuilt from the others.
+in turn: correction and reference are both rebuilt from the others. A part with a planted defect is scored by what was
+rebuilt without that part.
 
-Bounded cost: at most OWN_LIMIT of the station's parts are scored, evenly spaced over its images. PatchCore's coreset,
-which costs more than all the rest, is chosen once per fold and for the station, on uncorrected features, and for a lot
-once on corrected ones; in the evidence for a lot the rows chosen stay and only their features change. Scores then differ
-by 1 to 3 % from choosing anew each time, in either direction.
+PatchCore's coreset, which costs more than all the rest, is chosen by the station, once for its reference and once per
+fold, on uncorrected features. For a lot the chosen rows stay and only their features change; scores then differ by 1 to
+3 % from choosing anew, in either direction, and docs/speed.md says what that saves.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparcal.detectors import PatchCore
+from sparcal.calibration.planted_parts import PlantedParts
 from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value
 from sparcal.imaging.preprocess import Geometry
+from sparcal.neighbours.search import greedy_coreset
+from sparcal.score import CalibratedDetector, judged_side, reference_side
 from sparcal.threads import in_order
-from sparcal.types import Correction, Detector, Features, Scores
+from sparcal.types import Correction, Detector, Features, KeepsRows, Scores, keeps_rows, rescores
 
 OWN_LIMIT = 120
 FOLDS = 5
 FEWEST_LEFT = 2  # normals that a correction can be fitted on
+ADDED_SHARE = 1 / 3  # of the features of normals that are added to a thinned reference
+ADDED_LIMIT = 8192  # rows that normals may add to it
 
 
 @dataclass(frozen=True, eq=False)
 class PartScores:
-    """Scores of good parts that the reference has not seen.
+    """Scores of parts that the reference has not seen.
 
     Args:
         image: (n,).
-        peak: (n,), the highest pixel of each part's map.
+        peak: (n,), the highest pixel of each part's map; of a planted defect, the highest pixel on it.
         cell: (n, h, w).
     """
 
@@ -45,6 +49,14 @@ class PartScores:
 
     def __len__(self) -> int:
         return len(self.image)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Good parts, each by a reference that has not seen it, and the same parts with planted defects."""
+
+    good: PartScores
+    planted: PartScores | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,29 +72,24 @@ class Folds:
     rows: tuple[Tensor, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class CalibratedDetector:
-    """A correction fitted on a lot's normals, and the detector fitted on the reference that it gives."""
-
-    correction: Correction
-    detector: Detector
-
-    def score(self, features: Features) -> Scores:
-        """Scores of test features."""
-        return self.detector.score(self.correction.apply(features) if _on_test(self.correction) else features)
-
-
-def rebuild(
+def calibrate_on_rows(
     detector: Detector, correction: Correction, reference: Features, calibration: Features
 ) -> tuple[CalibratedDetector, Features]:
-    """Copies of correction and detector, fitted, and the reference side they were fitted on, the station's images first."""
+    """The calibrated pair of section 3, on the rows that the station has chosen, and the reference side it stands on.
+
+    Args:
+        detector: fitted on `reference`, uncorrected; gives the settings, and the rows of a coreset.
+    """
     fitted = copy.copy(correction).fit(calibration, reference)
-    corrected = _reference_side(fitted, reference)
+    corrected = reference_side(fitted, reference)
+    if keeps_rows(detector):
+        rows = torch.cat([detector.rows, _rows_of_added(corrected, len(reference))])
+        return CalibratedDetector(fitted, detector.restricted_to(corrected, rows)), corrected
     return CalibratedDetector(fitted, copy.copy(detector).fit(corrected)), corrected
 
 
 def make_folds(detector: Detector, features: Features, *, limit: int | None = None, workers: int = 1) -> Folds:
-    """Which parts are scored in which fold, and for PatchCore the coreset of what remains.
+    """Which parts are scored in which fold, and for a detector with a coreset the rows of what remains.
 
     Args:
         detector: its settings are used, its state is not.
@@ -92,25 +99,29 @@ def make_folds(detector: Detector, features: Features, *, limit: int | None = No
     parts = plain_folds(len(features), limit)
     if not keeps_rows(detector):
         return Folds(parts, ())
+    unfitted: KeepsRows = detector
 
     def select(left_out: tuple[int, ...]) -> Tensor:
-        fitted = copy.copy(detector).fit(features[_others(len(features), left_out)])
-        assert isinstance(fitted, PatchCore)
-        assert fitted.rows_ is not None
-        return fitted.rows_
+        return copy.copy(unfitted).fit(features[_others(len(features), left_out)]).rows
 
     return Folds(parts, tuple(in_order(select, parts, workers=workers)))
 
 
 def plain_folds(n: int, limit: int | None = None) -> tuple[tuple[int, ...], ...]:
     """The images that are scored in each fold."""
-    chosen = spaced(n, limit or OWN_LIMIT)
-    count = min(FOLDS, len(chosen))
-    return tuple(tuple(chosen[number::count]) for number in range(count))
+    scored = spaced(n, limit or OWN_LIMIT)
+    count = min(FOLDS, len(scored))
+    return tuple(tuple(scored[number::count]) for number in range(count))
 
 
 def own_scores(
-    detector: Detector, corrected: Features, geometries: Sequence[Geometry], folds: Folds, *, workers: int = 1
+    detector: Detector,
+    corrected: Features,
+    geometries: Sequence[Geometry],
+    folds: Folds,
+    *,
+    limit: int | None = None,
+    workers: int = 1,
 ) -> PartScores:
     """Out-of-fold scores of the station's own parts, as parts of the reference side.
 
@@ -118,38 +129,45 @@ def own_scores(
         detector: fitted on all of `corrected`.
         corrected: the station's images, and after them what a correction may have added.
         geometries: of the station's images.
+        limit: of the parts scored, evenly over the folds; all of them unless given.
     """
     n = len(geometries)
+    scored = [_few_of(left_out, limit, len(folds.left_out)) for left_out in folds.left_out]
 
     def fold(number: int) -> Scores:
-        left_out = folds.left_out[number]
-        kept = corrected[_others(len(corrected), left_out)]
-        if folds.rows:
-            added = _added_rows(detector, kept, n, n - len(left_out))
-            fitted = _on_rows(detector, kept, torch.cat([folds.rows[number], added]))
-        else:
-            fitted = copy.copy(detector).fit(kept)
-        return fitted.score(corrected[list(left_out)])
+        return without_fold(detector, corrected, folds, number, n).score(corrected[scored[number]])
 
-    parts = list(in_order(fold, range(len(folds.left_out)), workers=workers))
-    scored = [i for left_out in folds.left_out for i in left_out]
+    parts = list(in_order(fold, range(len(scored)), workers=workers))
+    numbers = [i for part in scored for i in part]
     scores = Scores(torch.cat([part.image for part in parts]), torch.cat([part.cell for part in parts]))
-    order = torch.tensor(scored).argsort()
-    return part_scores(scores[order], detector.map_rule, [geometries[i] for i in sorted(scored)])
+    order = torch.tensor(numbers).argsort()
+    return part_scores(scores[order], detector.map_rule, [geometries[i] for i in sorted(numbers)])
 
 
-def left_out_scores(
-    rebuilt: CalibratedDetector,
+def without_fold(detector: Detector, corrected: Features, folds: Folds, number: int, n: int) -> Detector:
+    """The detector rebuilt without the parts of one fold; n is the number of the station's own images."""
+    left_out = folds.left_out[number]
+    kept = corrected[_others(len(corrected), left_out)]
+    if keeps_rows(detector) and folds.rows:
+        cells = _cells(corrected)
+        added = detector.rows_from(n, cells=cells) - len(left_out) * cells
+        return detector.restricted_to(kept, torch.cat([folds.rows[number], added]))
+    return copy.copy(detector).fit(kept)
+
+
+def left_out(
+    calibrated: CalibratedDetector,
     reference: Features,
     calibration: Features,
     geometries: Sequence[Geometry],
     *,
+    planted: PlantedParts | None = None,
     workers: int = 1,
-) -> PartScores | None:
-    """Scores of the lot's normals, each by what the others alone give; None where too few would be left.
+) -> HeldOut | None:
+    """The lot's normals, each judged by what the others alone give, and the defects planted on them; None if too few.
 
     Args:
-        rebuilt: from all normals; gives the settings, and the rows of a coreset.
+        calibrated: from all normals; gives the settings, and the rows of a coreset.
         reference: the station's uncorrected features.
         geometries: of the normals.
     """
@@ -157,20 +175,61 @@ def left_out_scores(
     if k - 1 < FEWEST_LEFT:
         return None
 
-    def leave_out(j: int) -> Scores:
-        others = [i for i in range(k) if i != j]
-        correction = copy.copy(rebuilt.correction).fit(calibration[others], reference)
-        corrected = _reference_side(correction, reference)
-        detector = rebuilt.detector
+    def leave_out(j: int) -> tuple[Scores, Scores | None]:
+        correction = copy.copy(calibrated.correction).fit(calibration[_others(k, [j])], reference)
+        corrected = reference_side(correction, reference)
+        detector = calibrated.detector
         if keeps_rows(detector):
-            fitted = _on_rows(detector, corrected, _rows_without(detector, corrected, n, n + j))
+            added = len(corrected) > n
+            rows = detector.rows_without(n + j, cells=_cells(corrected)) if added else detector.rows
+            rebuilt: Detector = detector.restricted_to(corrected, rows)
         else:
-            fitted = copy.copy(detector).fit(corrected)
-        return CalibratedDetector(correction, fitted).score(calibration[j])
+            rebuilt = copy.copy(detector).fit(corrected)
+        return _with_planted(CalibratedDetector(correction, rebuilt), calibration[j], planted, j)
 
-    parts = list(in_order(leave_out, range(k), workers=workers))
-    scores = Scores(torch.cat([part.image for part in parts]), torch.cat([part.cell for part in parts]))
-    return part_scores(scores, rebuilt.detector.map_rule, geometries)
+    done = list(in_order(leave_out, range(k), workers=workers))
+    return _together(done, calibrated.detector.map_rule, geometries, planted)
+
+
+def not_seen(
+    detector: CalibratedDetector,
+    calibration: Features,
+    geometries: Sequence[Geometry],
+    planted: PlantedParts | None = None,
+) -> HeldOut:
+    """The same for a reference that has seen none of the normals, so that none needs to be left out."""
+    done = [_with_planted(detector, calibration[j], planted, j) for j in range(len(calibration))]
+    return _together(done, detector.detector.map_rule, geometries, planted)
+
+
+def _with_planted(
+    rebuilt: CalibratedDetector, part: Features, planted: PlantedParts | None, number: int
+) -> tuple[Scores, Scores | None]:
+    """Scores of one part, and of that part with each of the defects planted on it."""
+    plain = judged_side(rebuilt.correction, part)
+    known = rebuilt.detector.score(plain)
+    on_it = [] if planted is None else planted.on(number)
+    if planted is None or not on_it:
+        return known, None
+    spoilt = judged_side(rebuilt.correction, planted.features[on_it])
+    if rescores(rebuilt.detector):
+        return known, rebuilt.detector.rescore(spoilt, plain, known)
+    return known, rebuilt.detector.score(spoilt)
+
+
+def _together(
+    done: Sequence[tuple[Scores, Scores | None]],
+    rule: MapRule,
+    geometries: Sequence[Geometry],
+    planted: PlantedParts | None,
+) -> HeldOut:
+    good = part_scores(_joined([known for known, _ in done]), rule, geometries)
+    if planted is None:
+        return HeldOut(good, None)
+    scores = _joined([spoilt for _, spoilt in done if spoilt is not None])
+    order = torch.tensor([number for part in range(len(done)) for number in planted.on(part)]).argsort()
+    scores = scores[order]
+    return HeldOut(good, PartScores(scores.image, peaks_on(scores.cell, rule, planted.cells), scores.cell))
 
 
 def part_scores(scores: Scores, rule: MapRule, geometries: Sequence[Geometry]) -> PartScores:
@@ -187,51 +246,45 @@ def peaks(cell: Tensor, rule: MapRule, geometries: Sequence[Geometry]) -> Tensor
     return torch.tensor([float(value) for value in maps], dtype=cell.dtype)
 
 
+def peaks_on(cell: Tensor, rule: MapRule, where: Tensor) -> Tensor:
+    """(n,): the highest pixel of each image's map within the cells (n, h, w) of its defect; minus infinity without any."""
+    highest = []
+    for maps, cells in zip(cell.split(16), where.split(16), strict=True):
+        drawn = input_map(maps, rule)
+        h, w = drawn.shape[1:]
+        rows, columns = (torch.arange(size) * grid // size for size, grid in ((h, cells.shape[1]), (w, cells.shape[2])))
+        on_defect = cells[:, rows][:, :, columns]
+        highest.append(drawn.masked_fill(~on_defect, -torch.inf).flatten(1).amax(dim=1))
+    return torch.cat(highest)
+
+
 def spaced(n: int, limit: int) -> list[int]:
     """At most `limit` of the numbers below n, evenly spaced."""
     return [i * n // limit for i in range(limit)] if n > limit else list(range(n))
 
 
-def _on_test(correction: Correction) -> bool:
-    return correction.on in ("both", "test")
+def _few_of(left_out: Sequence[int], limit: int | None, folds: int) -> list[int]:
+    few = len(left_out) if limit is None else max(1, limit // folds)
+    return [left_out[i] for i in spaced(len(left_out), few)]
 
 
-def _reference_side(correction: Correction, reference: Features) -> Features:
-    return correction.apply_reference(reference) if correction.on in ("both", "reference") else reference
+def _joined(scores: Sequence[Scores]) -> Scores:
+    return Scores(torch.cat([one.image for one in scores]), torch.cat([one.cell for one in scores]))
 
 
-def keeps_rows(detector: Detector) -> bool:
-    """Whether the detector thins its reference to rows that can be kept."""
-    return isinstance(detector, PatchCore) and detector.coreset < 1
+def _others(n: int, gone: Sequence[int]) -> list[int]:
+    missing = set(gone)
+    return [i for i in range(n) if i not in missing]
 
 
-def _others(n: int, left_out: Sequence[int]) -> list[int]:
-    gone = set(left_out)
-    return [i for i in range(n) if i not in gone]
+def _cells(features: Features) -> int:
+    return features.levels[0].shape[1] * features.levels[0].shape[2]
 
 
-def _on_rows(detector: Detector, reference: Features, rows: Tensor) -> Detector:
-    """The detector with its bank taken from these rows of another reference."""
-    assert isinstance(detector, PatchCore)
-    thinned = copy.copy(detector)
-    thinned.rows_, thinned.bank_ = rows, reference.levels[0].flatten(0, 2)[rows]
-    return thinned
-
-
-def _added_rows(detector: Detector, reference: Features, first: int, moved_to: int) -> Tensor:
-    """The detector's rows of images from `first` on, where these begin at `moved_to` in `reference`."""
-    assert isinstance(detector, PatchCore)
-    assert detector.rows_ is not None
-    cells = reference.levels[0].shape[1] * reference.levels[0].shape[2]
-    return detector.rows_[detector.rows_ >= first * cells] - (first - moved_to) * cells
-
-
-def _rows_without(detector: Detector, reference: Features, n: int, image: int) -> Tensor:
-    """The detector's rows less those of one image that was added after the n of the station; later ones move up."""
-    assert isinstance(detector, PatchCore)
-    assert detector.rows_ is not None
-    cells = reference.levels[0].shape[1] * reference.levels[0].shape[2]
-    rows = detector.rows_
-    if len(reference) == n:  # nothing was added
-        return rows
-    return torch.cat([rows[rows < image * cells], rows[rows >= (image + 1) * cells] - cells])
+def _rows_of_added(corrected: Features, n: int) -> Tensor:
+    """Rows that cover the images which a correction has added after the station's n."""
+    points = corrected.levels[0][n:].flatten(0, 2)
+    if len(points) == 0:
+        return torch.empty(0, dtype=torch.long)
+    size = max(1, min(ADDED_LIMIT, round(ADDED_SHARE * len(points))))
+    return greedy_coreset(points, size).sort().values + n * _cells(corrected)

@@ -12,6 +12,7 @@ from sparcal.sparc import project_out, subspace
 from sparcal.types import Features
 
 REACH = 3  # cells by which a displacement is searched
+BORROWED = 6  # degrees of freedom that the station's spread lends to what the other parts show
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +53,45 @@ def left_out_residuals(calibration: Features, reference: Features) -> LeftOut:
     return LeftOut(torch.stack(residuals), torch.stack(shares).mean(dim=0), own_residual, own_removed)
 
 
-def prominence(maps: Tensor) -> Tensor:
-    """(n,): how far the highest cell of each (h, w) map stands above nine tenths of its own cells, as a log ratio.
+def oddness(maps: Tensor, own_spread: float) -> tuple[Tensor, Tensor]:
+    """(k,) each: how far each left-out part stands above the others, by level and by prominence, in standard deviations.
 
-    A light that changes the whole part raises all cells; a defect raises a few.
+    Level is the log of the highest cell: a smashed part raises it as much as a scratch does, but so does a lamp that no
+    other part shares. Prominence is the log ratio of the highest cell to nine tenths of the part's own cells: a lamp
+    raises both alike, but so does a defect that covers a tenth of the part. Each sees where the other is blind.
+
+    Args:
+        maps: (k, h, w), cell scores of the parts, each left out in turn.
+        own_spread: standard deviation of the log scores of the station's own parts; it steadies what few others tell.
     """
     flat = maps.flatten(1).double()
     tiny = torch.finfo(torch.float32).tiny
-    return (flat.amax(dim=1).clamp_min(tiny) / flat.quantile(0.9, dim=1).clamp_min(tiny)).log()
+    top = flat.amax(dim=1).clamp_min(tiny).log()
+    level = _against_others(top, own_spread)
+    return level, _against_others(top - flat.quantile(0.9, dim=1).clamp_min(tiny).log(), own_spread)
+
+
+def _against_others(values: Tensor, own_spread: float) -> Tensor:
+    """(k,): each value less the mean of the others, in standard deviations that a further value would have."""
+    k = len(values)
+    each = []
+    for j in range(k):
+        others = torch.cat([values[:j], values[j + 1 :]])
+        squares = float((others - others.mean()).square().sum()) + BORROWED * own_spread**2
+        spread = (squares / (k - 2 + BORROWED) * (1 + 1 / (k - 1))) ** 0.5
+        each.append(float(values[j] - others.mean()) / max(spread, 1e-9))
+    return torch.tensor(each, dtype=torch.float64)
+
+
+def loneliness(maps: Tensor) -> Tensor:
+    """(k,): by what factor the typical cell of each left-out part scores above that of the other parts.
+
+    A light or fixture that no other part shares raises the whole part once it is left out; a defect does not.
+    """
+    typical = maps.flatten(1).double().median(dim=1).values
+    k = len(typical)
+    others = torch.stack([torch.cat([typical[:j], typical[j + 1 :]]).median() for j in range(k)])
+    return typical / others.clamp_min(torch.finfo(torch.float32).tiny)
 
 
 def spread_and_offset(calibration: Features, reference: Features) -> tuple[float, float]:

@@ -1,8 +1,10 @@
 """Planted defects: drawn on good parts, so that it can be tried what a lot will find before a bad part has been seen.
 
-Quality engineers know them as challenge parts. Kinds, sizes, contrasts and places come from a seed; sizes and contrasts
-are log-uniform, and stratified, so that even a few dozen defects cover the range from barely visible to a fifth of the
-image. They are drawn on the native image, before any preprocessing, and only where the part is (`outline`).
+Quality engineers know them as challenge parts. Two thirds are plain: a person would see them at once, and what is found
+of these is about what is found of real ones. One third is faint or tiny: these tell good corrections apart, and show
+where finding ends. Kinds, sizes, contrasts and places come from a seed; sizes and contrasts are log-uniform, and
+stratified, so that even a few dozen defects cover the range. They are drawn on the native image, before any
+preprocessing, and only where the part is (`outline`).
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from sparcal.errors import DataError
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
-SIZES = (0.012, 0.20)  # of the image's shorter side
-CONTRASTS = (12.0, 90.0)  # grey levels by which the pixels of the defect change on average, at most
+# Sizes as shares of the image's shorter side; grey levels by which the pixels of a defect change on average, at most.
+PLAIN_SIZES, PLAIN_CONTRASTS = (0.04, 0.20), (30.0, 90.0)
+FAINT_SIZES, FAINT_CONTRASTS = (0.012, 0.12), (12.0, 60.0)
 FEWEST_PIXELS = 3.0  # below this a defect is less than a camera resolves
 VISIBLE = 2.0  # grey levels from which a pixel counts as changed
 TRIES = 8  # places that are tried for a defect which shows only where there is structure
@@ -34,12 +37,14 @@ class PlantedDefect:
         size: largest extent, as a share of the image's shorter side.
         contrast: mean change of its pixels in grey levels, at most.
         seed: of its shape, colour and place.
+        plain: whether a person would see it at once.
     """
 
     kind: str
     size: float
     contrast: float
     seed: int
+    plain: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -51,20 +56,28 @@ class PlantedDefect:
 
 
 def draw_defects(n: int, seed: int) -> list[PlantedDefect]:
-    """n defects: kinds in turn, sizes and contrasts log-uniform, one in each n-th of the range.
+    """n plain defects and half as many faint ones, in random order.
 
     Asking for another n or seed gives other defects; the same n and seed give the same ones on every machine.
     """
     if n < 1:
         raise DataError(f"A self-test needs at least 1 planted defect, got {n}: ask for 64.")
     rng = np.random.default_rng([seed, n])
+    plain = _some(n, PLAIN_SIZES, PLAIN_CONTRASTS, rng, plain=True)
+    faint = _some(n // 2, FAINT_SIZES, FAINT_CONTRASTS, rng, plain=False)
+    defects = [*plain, *faint]
+    return [defects[i] for i in rng.permutation(len(defects))]
+
+
+def _some(
+    n: int, sizes: tuple[float, float], contrasts: tuple[float, float], rng: np.random.Generator, *, plain: bool
+) -> list[PlantedDefect]:
+    """n defects of all kinds in turn."""
     names = list(KINDS)
-    kinds = [names[i % len(names)] for i in rng.permutation(n)]
-    sizes, contrasts = (_spread(n, *limits, rng) for limits in (SIZES, CONTRASTS))
-    seeds = rng.integers(0, 2**31, n)
+    drawn = zip(_spread(n, *sizes, rng), _spread(n, *contrasts, rng), rng.integers(0, 2**31, n), strict=True)
     return [
-        PlantedDefect(kind, float(size), float(contrast), int(one))
-        for kind, size, contrast, one in zip(kinds, sizes, contrasts, seeds, strict=True)
+        PlantedDefect(names[i % len(names)], float(size), float(contrast), int(one), plain)
+        for i, (size, contrast, one) in enumerate(drawn)
     ]
 
 

@@ -1,129 +1,160 @@
-"""Which correction suits a lot: decided by its own good parts, left out in turn, before anybody has seen a bad one.
+"""Which correction suits a lot: the one under which planted defects stand out best from good parts that were left out.
 
-Scores under different corrections are on different scales. What can be compared is how far the lot's parts lie above
-the station's own under the same correction, in standard deviations of the logarithm of the station's scores: the lift.
-No shift at all, or a shift that calibration has removed, gives a lift near 0.
+Every candidate judges the same planted images. How well these stand out is the chance that a planted defect scores
+higher than a good part (the area under the ROC curve), which needs no threshold and has no scale. The best candidate
+is taken, unless a simpler one comes within one standard error of it, paired over the planted images: what chance alone
+could have reversed does not justify a more complicated correction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparcal.calibration.thresholds import DISAGREE, chance_of_higher
+from sparcal.calibration.held_out import HeldOut
+from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
+from sparcal.sparc import SPARC
 
-CANDIDATES = ("sparc-recentred", "sparc", "normals")
-STATION_REFERENCE = "identity"  # the station's own reference, uncorrected
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CandidateCorrection:
+    """A correction that `auto` may take: its name, and the settings in which it differs from the registry's entry."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        rank = self.settings.get("rank")
+        return self.name if rank is None else f"{self.name} with rank {rank}"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How a lot's good parts fare under one correction.
+    """How planted defects fare under one correction.
 
     Args:
-        lift: mean of `lifts`.
-        chance: of lot scores this high among the station's own.
-        lifts: of each normal, in standard deviations of the station's log scores.
+        stands_out: chance that a planted defect scores above a good part that was left out.
+        behind: how far it lies behind the best, in standard errors of the paired difference; 0 for the best.
     """
 
     correction: str
-    lift: float
-    chance: float
-    lifts: tuple[float, ...]
-
-    @property
-    def shifted(self) -> bool:
-        """Whether the lot's parts score higher than the station's own, beyond chance."""
-        return self.chance < DISAGREE and self.lift > 0
+    settings: Mapping[str, Any]
+    stands_out: float
+    behind: float
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The correction taken, why, and what was compared.
+    """The correction taken, and what was compared.
 
     Args:
-        helps: None where nothing could be left out.
-        trials: the station's own reference first.
+        helps: whether it finds more planted defects than the station's own reference; None where nothing could be left
+            out, or where the station's own reference was kept.
+        sentence: for a person, complete once the self-test is done.
+        trials: every candidate, the simplest first; empty where the correction was asked for by name.
     """
 
     correction: str
+    settings: Mapping[str, Any]
     helps: bool | None
     sentence: str
     trials: tuple[Trial, ...]
 
 
-def trial(correction: str, own: Tensor, lot: Tensor) -> Trial:
-    """Compare a lot's left-out scores with the station's own."""
-    mine, theirs = own.double().numpy(), lot.double().numpy()
-    lifts = _lifts(mine, theirs)
-    return Trial(
-        correction, float(np.mean(lifts)), chance_of_higher(theirs, mine), tuple(float(value) for value in lifts)
-    )
+def candidates(k: int) -> tuple[CandidateCorrection, ...]:
+    """What `auto` compares for k normals, the simplest first.
+
+    Removing k - 1 directions is the paper's choice. With more normals, fewer directions may be enough, and leave more of
+    a defect in place.
+    """
+    offered = sorted((entry.auto, name) for name, entry in CORRECTIONS.items() if entry.auto is not None)
+    found: list[CandidateCorrection] = []
+    for _, name in offered:
+        entry = CORRECTIONS[name]
+        ranks = lower_ranks(k) if entry.kind is SPARC and entry.settings else ()
+        found += [*(CandidateCorrection(name, {"rank": rank}) for rank in ranks), CandidateCorrection(name)]
+    return tuple(found)
 
 
-def choose(base: Trial, trials: Sequence[Trial], k: int) -> Choice:
-    """The correction to try on the whole station, given the lot under its own reference and under each candidate.
+def lower_ranks(k: int) -> tuple[int, ...]:
+    """Ranks below k - 1 that are worth a trial."""
+    return tuple(sorted({rank for rank in ((k - 1) // 4, (k - 1) // 2) if rank >= 2}))
+
+
+def choose(tried: Sequence[tuple[CandidateCorrection, HeldOut]]) -> tuple[CandidateCorrection, tuple[Trial, ...]]:
+    """The candidate to take, and what was compared.
 
     Args:
-        trials: one per candidate; none where the k normals are too few to leave one out.
+        tried: the simplest first, each with the same planted images.
     """
-    everything = (base, *trials)
-    if not base.shifted:
-        return _nothing_to_remove(base, everything)
-    if not trials:
+    placements = [placement(held.planted.image, held.good.image) for _, held in tried if held.planted is not None]
+    areas = [float(one.mean()) for one in placements]
+    best = int(np.argmax(areas))
+    behind = [standard_errors(placements[best], one) for one in placements]
+    taken = next(number for number, gap in enumerate(behind) if gap <= 1)
+    trials = tuple(
+        Trial(candidate.name, dict(candidate.settings), area, gap)
+        for (candidate, _), area, gap in zip(tried, areas, behind, strict=True)
+    )
+    return tried[taken][0], trials
+
+
+def placement(planted: Tensor, good: Tensor) -> Floats:
+    """(n,): the share of good parts that each planted defect scores above; their mean is the area under the ROC curve."""
+    defects, parts = planted.double().numpy()[:, None], good.double().numpy()[None, :]
+    shares: Floats = ((defects > parts) + 0.5 * (defects == parts)).mean(axis=1)
+    return shares
+
+
+def standard_errors(best: Floats, other: Floats) -> float:
+    """How far the mean of `other` lies below that of `best`, in standard errors of their paired difference."""
+    gap = best - other
+    if len(gap) < 2 or float(gap.std()) == 0:
+        return 0.0 if float(gap.mean()) <= 0 else float("inf")
+    return float(gap.mean() / (gap.std(ddof=1) / np.sqrt(len(gap))))
+
+
+def asked_for(name: str, settings: Mapping[str, Any] | None = None) -> Choice:
+    """A correction that somebody named."""
+    title = CandidateCorrection(name, settings or {}).title
+    return Choice(name, dict(settings or {}), None, f"{title} was asked for.", ())
+
+
+def described(choice: Choice, *, planted: int, before: int | None, after: int | None, k: int) -> Choice:
+    """The choice with its sentence in full, once it is known how many planted defects are found before and after."""
+    from dataclasses import replace
+
+    own = choice.correction == STATION_REFERENCE
+    title = CandidateCorrection(choice.correction, choice.settings).title
+    asked = "" if choice.trials else " It was asked for by name."
+    if after is None or before is None:
         sentence = (
-            f"The lot is shifted ({_where(base.lift)} with the station's own reference), and {CANDIDATES[0]} is taken "
-            f"unchecked, because {k} images are too few to leave one out: show at least 3."
+            f"{title} is taken unchecked, because {k} images are too few to leave one out: show at least 3.{asked}"
         )
-        return Choice(CANDIDATES[0], None, sentence, everything)
-    best = min(trials, key=lambda one: one.lift)
-    return replace(judge(base, best, asked=False), trials=everything)
-
-
-def judge(base: Trial, tried: Trial, *, asked: bool) -> Choice:
-    """Whether one correction helps against the station's own reference.
-
-    Args:
-        asked: it was asked for by name, so it is taken whether it helps or not.
-    """
-    if not base.shifted:
-        nothing = _nothing_to_remove(base, (base, tried))
-        if asked:
-            sentence = f"{nothing.sentence.removesuffix('.')}, but {tried.correction} was asked for."
-            return replace(nothing, correction=tried.correction, sentence=sentence)
-        return nothing
-    closer = sum(abs(after) < abs(before) for before, after in zip(base.lifts, tried.lifts, strict=True))
-    k = len(base.lifts)
-    helps = abs(tried.lift) < abs(base.lift) and 2 * closer > k
-    facts = (
-        f"left out in turn, the lot's good parts score {_where(base.lift)} with the station's own reference and "
-        f"{_where(tried.lift)} with {tried.correction} ({closer} of {k} come closer)"
+        return replace(choice, helps=None, sentence=sentence)
+    if own:
+        sentence = (
+            f"Of {planted} planted defects the station's own reference finds {before}, and no correction makes them stand "
+            f"out more clearly: the station keeps its reference.{asked}"
+        )
+        return replace(choice, helps=None, sentence=sentence)
+    end = (
+        "calibrated"
+        if after > before
+        else "no more are found, but they stand out more clearly"
+        if choice.trials
+        else "it does not help"
     )
-    if helps:
-        return Choice(tried.correction, True, f"Calibration helps: {facts}.", (base, tried))
-    end = f"{tried.correction} was asked for" if asked else "the station keeps its own reference"
-    taken = tried.correction if asked else STATION_REFERENCE
-    return Choice(taken, False, f"Calibration does not help: {facts}; {end}.", (base, tried))
-
-
-def _nothing_to_remove(base: Trial, everything: tuple[Trial, ...]) -> Choice:
     sentence = (
-        f"There is nothing to remove: with the station's own reference the lot's {len(base.lifts)} good parts score "
-        f"{_where(base.lift)} (chance {base.chance:.2f}), so the station keeps it."
+        f"Of {planted} planted defects the station's own reference would find {before}, {title} {after}: {end}.{asked}"
     )
-    return Choice(STATION_REFERENCE, False, sentence, everything)
-
-
-def _lifts(own: NDArray[np.float64], lot: NDArray[np.float64]) -> NDArray[np.float64]:
-    if (own > 0).all() and (lot > 0).all():
-        own, lot = np.log(own), np.log(lot)
-    lifts: NDArray[np.float64] = (lot - own.mean()) / max(float(own.std()), 1e-6)
-    return lifts
-
-
-def _where(lift: float) -> str:
-    return f"{abs(lift):.1f} spreads {'above' if lift >= 0 else 'below'} its own parts"
+    return replace(choice, helps=after > before, sentence=sentence)

@@ -1,17 +1,22 @@
 """Thresholds from good parts only: the score above which a part is rejected, for a false-reject rate that was asked for.
 
 Two kinds of good parts are at hand. The station's own, scored out of fold under the lot's reference: many, but not of
-the lot. The lot's, each scored by what the others alone would have calibrated: of the lot, but eight of them.
+the lot. The lot's, each scored by what the others alone would have calibrated: of the lot, but a few.
 
-    agree      the lot's scores could be a draw from the station's: both are pooled, and the threshold is the conformal
-               order statistic of rank ceil((n + 1)(1 - rate)); for parts that are exchangeable with the pool, no more
-               than `rate` of them are rejected on average, whatever their distribution.
-    disagree   the lot's scores are higher: only they speak for the lot. Where k samples support the rate, that is
-               rate >= 1 / (k + 1), the threshold is their conformal order statistic. Otherwise it is their largest score
-               times a margin: the factor by which the largest of k of the station's own parts must be raised so that
-               on average no more than `rate` of its other parts exceed it. The margin borrows the shape of the
-               station's distribution; that is an assumption, and the threshold says so. The larger of this and the
-               threshold of the station's own parts counts.
+    pooled           both count, where agreement is shown: a 90 % confidence interval of the difference of their mean log
+                     scores lies within half a standard deviation of the station's. Few parts cannot show that: about
+                     16 are needed to succeed at all, and `power_of_agreement` says how often they do. The threshold is
+                     the conformal order statistic of rank ceil((n + 1)(1 - rate)): of parts that are exchangeable with
+                     the pool no more than `rate` are rejected on average, whatever their distribution.
+    lot              only the lot speaks, and its k samples support the rate, that is rate >= 1 / (k + 1): the conformal
+                     order statistic of the lot alone.
+    lot with margin  only the lot speaks, and k samples are too few for the rate: the prediction limit of a normal
+                     distribution of log scores, about the lot's own mean. The spread is the lot's and the station's,
+                     weighted by k - 1 and BORROWED degrees of freedom. Normality is an assumption, and the threshold
+                     says so.
+
+What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
+not expected to look better than training parts.
 
 A rate that holds on average is not yet one that holds for the lot at hand: the samples may have been lucky. The share of
 all parts above the r-th smallest of n samples follows a beta distribution with n + 1 - r and r, whatever theirs is, so
@@ -34,7 +39,10 @@ Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
 Floats = NDArray[np.float64]
 
 SURE = 0.95  # 19 of 20 lots
-DISAGREE = 0.05  # chance below which the lot's scores do not pass for a draw from the station's
+FALSE_REJECT = 0.05  # share of good parts that may be rejected unless another is asked for
+EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by less agree
+SIGNIFICANT = 0.05
+BORROWED = 12  # degrees of freedom that the station's spread lends to a lot's
 BINS = 24
 
 
@@ -47,7 +55,8 @@ class Threshold:
         supported: the smallest rate that the samples behind `value` support on average without any assumption.
         ceiling: the rate that 19 of 20 such lots stay below, without any assumption.
         free: whether the rate holds for any distribution, given exchangeable parts.
-        agreement: the chance of lot scores this high among the station's own; None without lot scores.
+        agreement: the chance of lot scores this close to the station's if their means differ by EQUIVALENT; agreement is
+            shown where it is small. None without lot scores.
     """
 
     value: float
@@ -86,10 +95,10 @@ def find_threshold(own: Sequence[float] | Floats, lot: Sequence[float] | Floats,
     if len(theirs) == 0 or len(mine) == 0:
         only: Basis = "own" if len(mine) else "lot"
         return _from_one(mine if len(mine) else theirs, only, false_reject)
-    agreement = chance_of_higher(theirs, mine)
-    if agreement >= DISAGREE:
-        return _from_pool(mine, theirs, false_reject, agreement)
-    return _from_lot(mine, theirs, false_reject, agreement)
+    differ = chance_of_difference(theirs, mine)
+    if differ < SIGNIFICANT:
+        return _from_pool(mine, theirs, false_reject, differ)
+    return _from_lot(mine, theirs, false_reject, differ)
 
 
 def by_hand(value: float) -> Threshold:
@@ -101,7 +110,7 @@ def by_hand(value: float) -> Threshold:
 
 
 def check_rate(false_reject: float) -> None:
-    """A DataError for a rate that is none."""
+    """Refuse a rate outside 0 to 1."""
     if not 0 < false_reject < 1:
         raise DataError(
             f"The false-reject rate must be above 0 and below 1, got {false_reject}: 0.01 rejects one good part in 100."
@@ -127,49 +136,58 @@ def ceiling(n: int, rank: int) -> float:
     return float(betaincinv(n + 1 - rank, rank, SURE))
 
 
-def chance_of_higher(lot: Floats, own: Floats) -> float:
-    """The chance that a random draw from both together lies as high as `lot` does, by rank sum and by largest score.
+def chance_of_difference(lot: Floats, own: Floats) -> float:
+    """The chance of means this close if the lot's log scores really differ by EQUIVALENT of the station's deviation.
 
-    The rank sum sees a shift of all scores, the largest one a single part far above the others; the smaller of the two
-    chances is doubled, because either could have struck.
+    Two one-sided Welch tests; the larger chance counts. A small one shows agreement, which a test that merely fails to
+    find a difference would not.
     """
-    from scipy.stats import mannwhitneyu
+    from scipy.special import stdtr
 
-    n, k = len(own), len(lot)
-    by_ranks = float(mannwhitneyu(lot, own, alternative="greater").pvalue)
-    top = 1 + int((own >= lot.max()).sum())  # rank of the lot's largest score from above, ties against it
-    # None of the k falls among the `top` highest of all n + k, with what chance?
-    none = math.exp(_log_choose(n + k - top, k) - _log_choose(n + k, k)) if n >= top else 0.0
-    return min(1.0, 2 * min(by_ranks, 1 - none))
+    if len(lot) < 2 or len(own) < 2:
+        return 1.0
+    x, y = (_forward(scores, ratios=_ratios(own, lot)) for scores in (lot, own))
+    limit = EQUIVALENT * float(y.std(ddof=1))
+    a, b = float(x.var(ddof=1)) / len(x), float(y.var(ddof=1)) / len(y)
+    if a + b == 0:
+        return 0.0 if abs(float(x.mean() - y.mean())) <= limit else 1.0
+    freedom = (a + b) ** 2 / (a**2 / (len(x) - 1) + b**2 / (len(y) - 1))
+    gap, error = float(x.mean() - y.mean()), math.sqrt(a + b)
+    return float(max(stdtr(freedom, (gap - limit) / error), stdtr(freedom, -(gap + limit) / error)))
 
 
-def margin(own: Floats, k: int, rate: float) -> float:
-    """The smallest factor >= 1 by which the largest of k parts must be raised so that on average at most `rate` exceed it.
+def power_of_agreement(k: int, n: int) -> float:
+    """How often k parts of a lot that equals the station's n in distribution show it, for normal log scores."""
+    from scipy.special import ndtr, stdtrit
 
-    Exact over all draws of k from `own`: the i-th smallest is the largest of C(i - 1, k - 1) of the C(n, k) draws.
-    Where scores are not all positive it is a difference to add, not a factor; see `raised`.
+    error = math.sqrt(1 / k + 1 / n)
+    room = EQUIVALENT / error - float(stdtrit(k + n - 2, 1 - SIGNIFICANT))
+    return float(max(0.0, 2 * ndtr(room) - 1))
+
+
+def prediction_limit(own: Floats, lot: Floats, rate: float) -> float:
+    """What a further part of the lot exceeds with probability `rate`, if log scores are normal about the lot's mean.
+
+    mean + t s sqrt(1 + 1 / k), with the spread s of lot and station together and t on k - 1 + BORROWED degrees of freedom.
     """
-    n = len(own)
-    if n <= k:
-        return 1.0 if _ratios(own) else 0.0
-    scale = np.sort(_forward(own, ratios=_ratios(own)))
-    chance = np.array([math.exp(_log_choose(i, k - 1) - _log_choose(n, k)) if i >= k - 1 else 0.0 for i in range(n)])
+    from scipy.special import stdtrit
 
-    def exceeded(step: float) -> float:
-        above = n - np.searchsorted(scale, scale + step + 1e-12, side="right")  # a + (b - a) can fall short of b
-        return float((chance * above).sum()) / (n - k)
-
-    gaps = np.unique((scale[None, :] - scale[:, None])[np.triu_indices(n)])
-    low, high = 0, len(gaps) - 1  # at the largest gap nothing is exceeded
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if exceeded(gaps[middle]) <= rate else (middle + 1, high)
-    return float(math.exp(gaps[low])) if _ratios(own) else float(gaps[low])
+    ratios = _ratios(own, lot)
+    x, y = _forward(lot, ratios=ratios), _forward(own, ratios=ratios)
+    k, borrowed = len(x), BORROWED if len(y) > 1 else 0
+    squares = float(((x - x.mean()) ** 2).sum()) + (borrowed * float(y.var(ddof=1)) if borrowed else 0.0)
+    freedom = k - 1 + borrowed
+    if freedom == 0:
+        return float(lot.max())
+    step = float(stdtrit(freedom, 1 - rate)) * math.sqrt(squares / freedom * (1 + 1 / k))
+    limit = float(x.mean()) + step
+    return math.exp(limit) if ratios else limit
 
 
-def raised(value: float, by: float, own: Floats) -> float:
-    """`value` raised by a margin that `margin(own, ...)` gave."""
-    return value * by if _ratios(own) else value + by
+def rejected_share(scores: Sequence[float] | Floats, threshold: float) -> tuple[int, int]:
+    """How many of these good parts a threshold rejects, and of how many."""
+    values = np.asarray(scores, dtype=np.float64)
+    return int((values > threshold).sum()), len(values)
 
 
 def histogram(own: Sequence[float] | Floats, lot: Sequence[float] | Floats) -> dict[str, list[float]]:
@@ -205,44 +223,38 @@ def _from_one(scores: Floats, whose: Basis, rate: float) -> Threshold:
     return Threshold(value, whose, rate, 1 / (n + 1), most, reaches, own, lot, None, sentence)
 
 
-def _from_pool(own: Floats, lot: Floats, rate: float, agreement: float) -> Threshold:
+def _from_pool(own: Floats, lot: Floats, rate: float, differ: float) -> Threshold:
     pool = np.concatenate([own, lot])
     value, reaches, most = _order_statistic(pool, rate)
     n = len(pool)
-    start = (
-        f"Left out in turn, the lot's {len(lot)} good parts score like the station's own {len(own)} "
-        f"(chance {agreement:.2f}), so all count together: "
-    )
+    start = f"The lot's {len(lot)} good parts score like the station's own {len(own)}, so all count together: "
     end = (
         f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
         if reaches
         else f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}, and the threshold "
         f"is their highest score, above which lie at most {most:.1%} in 19 of 20 lots."
     )
-    return Threshold(value, "pooled", rate, 1 / (n + 1), most, reaches, len(own), len(lot), agreement, start + end)
+    return Threshold(value, "pooled", rate, 1 / (n + 1), most, reaches, len(own), len(lot), differ, start + end)
 
 
-def _from_lot(own: Floats, lot: Floats, rate: float, agreement: float) -> Threshold:
+def _from_lot(own: Floats, lot: Floats, rate: float, differ: float) -> Threshold:
     k = len(lot)
     value, reaches, most = _order_statistic(lot, rate)
-    start = (
-        f"Left out in turn, the lot's {k} good parts score higher than the station's own {len(own)} "
-        f"(chance {agreement:.2g}), so only they count: "
-    )
+    start = f"Only the lot's own {k} good parts count: "
     if reaches:
         end = f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
     else:
-        by = margin(own, k, rate)
-        value = raised(value, by, own)
-        how = f"times {by:.3g}" if _ratios(own) else f"plus {by:.3g}"
+        value = prediction_limit(own, lot, rate)
+        below = int((lot <= value).sum())
+        most = ceiling(k, below) if below else 1.0
         end = (
-            f"{k} samples cannot support a false-reject rate of {rate:.2%}, only {1 / (k + 1):.2%} on average and "
-            f"{most:.1%} in 19 of 20 lots, and the threshold is their highest score {how}, the margin that the spread of "
-            "the station's own parts asks for."
+            f"about {rate:.2%} of good parts are rejected on average, if their scores spread like these and like the "
+            f"station's; without that assumption {k} samples support {1 / (k + 1):.1%} on average and {most:.0%} in 19 of "
+            "20 lots."
         )
     floor, _, _ = _order_statistic(own, rate)
     basis: Basis = "lot" if reaches else "lot with margin"
-    return Threshold(max(value, floor), basis, rate, 1 / (k + 1), most, reaches, len(own), k, agreement, start + end)
+    return Threshold(max(value, floor), basis, rate, 1 / (k + 1), most, reaches, len(own), k, differ, start + end)
 
 
 def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool, float]:
@@ -259,14 +271,10 @@ def _checked(scores: Sequence[float] | Floats, name: str) -> Floats:
     return values
 
 
-def _ratios(own: Floats) -> bool:
-    """Whether a margin is a factor: scores are distances, so they are positive, but no rule says so."""
-    return bool((own > 0).all())
+def _ratios(*scores: Floats) -> bool:
+    """Whether differences count as factors: scores are distances, so they are positive, but no rule says so."""
+    return all(bool((values > 0).all()) for values in scores)
 
 
 def _forward(scores: Floats, *, ratios: bool) -> Floats:
     return np.log(scores) if ratios else scores
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) if 0 <= k <= n else -math.inf

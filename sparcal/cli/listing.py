@@ -55,15 +55,12 @@ def detectors(as_json: Json = False) -> None:
 
 def corrections(as_json: Json = False) -> None:
     """What can stand between encoder and detector."""
-    from functools import partial
-
     from sparcal.corrections import CORRECTIONS
 
     rows = []
-    for name, maker in CORRECTIONS.items():
-        settings = ", ".join(f"{k}={v!r}" for k, v in maker.keywords.items()) if isinstance(maker, partial) else ""
-        kind = maker.func if isinstance(maker, partial) else maker
-        rows.append({"name": name, "settings": settings, "what": _first_sentence(kind)})
+    for name, entry in CORRECTIONS.items():
+        settings = ", ".join(f"{field}={value!r}" for field, value in entry.settings.items())
+        rows.append({"name": name, "settings": settings, "what": _first_sentence(entry.kind)})
     _show(rows, as_json)
 
 

@@ -1,9 +1,14 @@
-"""What can stand between a frozen encoder and a frozen detector, by name."""
+"""What can stand between a frozen encoder and a frozen detector, by name, with what is known about each.
+
+To add one, write its file and its entry here: `auto`, the command line, the web station, the export and the pages
+that list corrections read everything else from the entry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sparcal.corrections.ablations import GlobalSubspace, Identity, MeanOnly, SparcMean
 from sparcal.corrections.coral import Coral
@@ -11,25 +16,77 @@ from sparcal.corrections.normals import NormalsInReference
 from sparcal.sparc import SPARC
 from sparcal.types import Correction
 
-CORRECTIONS: dict[str, Callable[..., Correction]] = {
-    "identity": Identity,
-    "sparc": SPARC,
-    "sparc-recentred": partial(SPARC, recentre="cell"),
-    "mean-only": MeanOnly,
-    "global-subspace": GlobalSubspace,
-    "sparc-mean": SparcMean,
-    "coral": Coral,
-    "normals": NormalsInReference,
-    "sparc-normals": partial(NormalsInReference, after="sparc"),
-    "recentred-normals": partial(NormalsInReference, after="recentred"),
-}
-
 __all__ = [
     "CORRECTIONS",
+    "STATION_REFERENCE",
     "Coral",
+    "CorrectionFacts",
     "GlobalSubspace",
     "Identity",
     "MeanOnly",
     "NormalsInReference",
     "SparcMean",
 ]
+
+STATION_REFERENCE = "identity"  # the station's own reference, uncorrected
+
+
+@dataclass(frozen=True)
+class CorrectionFacts:
+    """A correction as it is offered; calling the entry makes one.
+
+    Args:
+        title: for tables and menus.
+        kind: its class, and `settings` the fields in which it differs from the class's defaults.
+        removes: what it takes away, in words for a person; None where it removes nothing from the features.
+        auto: its place among what `auto` may take, the simplest first; None where `auto` leaves it alone.
+        exportable: whether an exported graph can carry it.
+    """
+
+    title: str
+    kind: type[Correction]
+    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    removes: str | None = None
+    auto: int | None = None
+    exportable: bool = False
+
+    def __call__(self, **settings: object) -> Correction:
+        """One of it, unfitted; a setting that its class does not know is refused by the class."""
+        return self.kind(**{**self.settings, **settings})
+
+
+CORRECTIONS: dict[str, CorrectionFacts] = {
+    STATION_REFERENCE: CorrectionFacts("The station's own reference", Identity, auto=0, exportable=True),
+    "sparc": CorrectionFacts(
+        "SPARC", SPARC, removes="the ways in which the lot's good parts differ", auto=3, exportable=True
+    ),
+    "sparc-recentred": CorrectionFacts(
+        "SPARC, recentred",
+        SPARC,
+        {"recentre": "cell"},
+        removes="what the lot's good parts share against training, and the ways in which they differ",
+        auto=4,
+        exportable=True,
+    ),
+    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=1),
+    "global-subspace": CorrectionFacts(
+        "Global subspace", GlobalSubspace, removes="the ways in which the lot's good parts differ anywhere in the image"
+    ),
+    "sparc-mean": CorrectionFacts(
+        "SPARC and mean", SparcMean, removes="the lot's mean, and the ways in which its good parts differ"
+    ),
+    "coral": CorrectionFacts("CORAL", Coral, removes="the difference in mean and covariance"),
+    "normals": CorrectionFacts("Normals added to the reference", NormalsInReference, auto=2, exportable=True),
+    "sparc-normals": CorrectionFacts(
+        "SPARC, normals added to the reference",
+        NormalsInReference,
+        {"after": "sparc"},
+        removes="the ways in which the lot's good parts differ",
+    ),
+    "recentred-normals": CorrectionFacts(
+        "SPARC recentred, normals added to the reference",
+        NormalsInReference,
+        {"after": "recentred"},
+        removes="what the lot's good parts share against training, and the ways in which they differ",
+    ),
+}

@@ -33,6 +33,8 @@ from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 
+CHANGED = 0.02  # of a cell's distance: by less than this a feature has not moved
+
 
 @dataclass
 class PatchCore:
@@ -97,6 +99,29 @@ class PatchCore:
             matched = indices[:, 0].reshape(len(level), -1)[images, worst]
             image = image * novelty(level.flatten(1, 2)[images, worst], matched, self._search, self.reweight)
         return Scores(image, cell)
+
+    def rescore(self, features: Features, like: Features, known: Scores) -> Scores:
+        """Scores of images that equal one already scored in most cells; only the other cells are searched for.
+
+        The distance to the bank changes by no more than a feature does. A cell that moved by less than CHANGED of its
+        known distance therefore keeps it, and is wrong by less than that share.
+
+        Args:
+            like: the one image that all of `features` resemble.
+            known: its scores.
+        """
+        if self.reweight is not None:  # needs the neighbours of the worst cell, whichever that is
+            return self.score(features)
+        bank = fitted(self, self.bank_)
+        level = scored_level("PatchCore", features, bank.shape[1])
+        reach = known.cell.sqrt() if self.squared else known.cell
+        moved = torch.linalg.vector_norm(level - like.levels[0], dim=-1) > CHANGED * reach
+        cell = known.cell.expand(level.shape[:3]).clone()
+        if bool(moved.any()):
+            self._search = Bank.again(self._search, bank)
+            k = min(self.neighbours, len(bank))
+            cell[moved] = nearest(level[moved], self._search, k=k, squared=self.squared)[0].mean(dim=1)
+        return Scores(cell.flatten(1).amax(dim=1), cell)
 
     @property
     def thins(self) -> bool:

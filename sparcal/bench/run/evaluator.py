@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,11 +251,10 @@ class _Clock:
 def make_correction(name: str, variant: Variant) -> Correction:
     """The correction of that name, with the rank and side that the variant asks for."""
     maker = CORRECTIONS[name]
-    kind = maker.func if isinstance(maker, partial) else maker
     options: dict[str, Any] = {"rank": variant.rank, "on": variant.on}
     asked = {option: value for option, value in options.items() if value is not None}
     for option, value in asked.items():
-        if option not in inspect.signature(kind).parameters:
+        if option not in inspect.signature(maker.kind).parameters:
             raise DataError(f"The correction {name} has no {option}, got {option}={value}: leave it out.")
     return maker(**asked)
 

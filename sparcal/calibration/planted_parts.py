@@ -1,0 +1,107 @@
+"""Good parts with a planted defect each, encoded: what corrections are chosen by, and what a lot is tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparcal.calibration.planted import Mask, PlantedDefect, draw_defects, plant
+from sparcal.errors import DataError
+from sparcal.imaging.decode import ImageSource, open_image
+from sparcal.imaging.preprocess import Geometry
+from sparcal.threads import in_order
+from sparcal.types import Encoder, Features
+
+PLANTED = 64  # plain defects of a self-test unless another number is asked for; faint ones come on top
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedParts:
+    """n encoded images, each a good part with one defect.
+
+    Args:
+        part: which of the good parts each defect was planted on.
+        pixels: largest extent of each defect in native pixels.
+        cells: (n, h, w), the cells of the first level in which pixels changed.
+        geometries: one for each image.
+    """
+
+    defects: tuple[PlantedDefect, ...]
+    part: tuple[int, ...]
+    pixels: tuple[float, ...]
+    features: Features
+    cells: Tensor
+    geometries: tuple[Geometry, ...]
+
+    def __len__(self) -> int:
+        return len(self.defects)
+
+    def on(self, part: int) -> list[int]:
+        """The numbers of the defects that were planted on this part."""
+        return [number for number, one in enumerate(self.part) if one == part]
+
+
+def plant_on(
+    encoder: Encoder,
+    images: Sequence[ImageSource],
+    *,
+    outline: Mask | None,
+    n: int = PLANTED,
+    seed: int = 0,
+    workers: int = 1,
+) -> PlantedParts:
+    """Plant n plain defects, and the faint ones that go with them, on good parts in turn, and encode the results.
+
+    Args:
+        outline: where the part is; see `planted.plant`.
+    """
+    if not images:
+        raise DataError("Planted defects need at least one good part to lie on, got none: show some.")
+    defects = draw_defects(n, seed)
+    parts = [number % len(images) for number in range(len(defects))]
+    opened = [np.asarray(open_image(source), np.uint8) for source in images]
+
+    def work(number: int) -> tuple[Features, Mask, Geometry]:
+        from PIL import Image
+
+        image, mask = plant(opened[parts[number]], defects[number], outline)
+        pixels, geometry = encoder.preprocess(Image.fromarray(image))
+        with torch.inference_mode():
+            return encoder(pixels[None]), mask, geometry
+
+    done = list(in_order(work, range(len(defects)), workers=workers))
+    grid = done[0][0].levels[0].shape[1:3]
+    return PlantedParts(
+        defects=tuple(defects),
+        part=tuple(parts),
+        pixels=tuple(max(extent(mask), 1.0) for _, mask, _ in done),
+        features=Features.cat([features for features, _, _ in done]),
+        cells=torch.from_numpy(np.stack([cells_of(mask, geometry, (grid[0], grid[1])) for _, mask, geometry in done])),
+        geometries=tuple(geometry for _, _, geometry in done),
+    )
+
+
+def cells_of(mask: Mask, geometry: Geometry, grid: tuple[int, int]) -> NDArray[np.bool_]:
+    """The cells, (h, w), that show at least one pixel of a native mask; none where the encoder does not look there."""
+    cells = np.zeros(grid, bool)
+    y, x = np.nonzero(mask)
+    top, left, bottom, right = geometry.covered
+    valid_top, valid_left, valid_bottom, valid_right = geometry.valid
+    rows = valid_top + (y + 0.5 - top) / (bottom - top) * (valid_bottom - valid_top)
+    columns = valid_left + (x + 0.5 - left) / (right - left) * (valid_right - valid_left)
+    row = np.floor(rows / geometry.input[0] * grid[0]).astype(int)
+    column = np.floor(columns / geometry.input[1] * grid[1]).astype(int)
+    seen = (row >= 0) & (row < grid[0]) & (column >= 0) & (column < grid[1])
+    cells[row[seen], column[seen]] = True
+    return cells
+
+
+def extent(mask: Mask) -> float:
+    """The longer side of the smallest upright box around a mask, in pixels."""
+    y, x = np.nonzero(mask)
+    return float(max(np.ptp(y), np.ptp(x)) + 1) if len(y) else 0.0
