@@ -27,7 +27,7 @@ from torch import Tensor
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
-from sparcal.neighbours.search import greedy_coreset
+from sparcal.neighbours.coreset import greedy_coreset
 from sparcal.types import Family, Features, Scores, require_fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)

@@ -28,7 +28,7 @@ from torch import Tensor
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
-from sparcal.neighbours.search import Bank, greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
