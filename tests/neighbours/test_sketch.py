@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sparcal.errors import DataError
 from sparcal.neighbours._sketch import Sketch
 from tests.support.points import clustered
 
@@ -40,3 +41,8 @@ class TestSketch:
         torch.testing.assert_close(sketch.axes.T @ sketch.axes, torch.eye(8).double())
         variance = sketch(points, 100).var(0)
         assert (variance.diff() <= 1e-3 * variance[0]).all()
+
+    def test_lengths_need_all_digits(self) -> None:
+        sketch = Sketch.of(clustered(50, 60, 1), width=8, chunk=50, dtype=torch.float32)
+        with pytest.raises(DataError, match=r"staged needs float64 axes, got others: a length by Pythagoras"):
+            sketch.staged(clustered(50, 60, 1), 50, 4)
