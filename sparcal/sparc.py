@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
 from sparcal.memory import uninitialised
-from sparcal.types import Features, Side, require_fitted
+from sparcal.types import Features, Side, fitted
 
 PAPER_LARGEST_K = 8
 
@@ -66,11 +66,11 @@ class SPARC:
                 f"SPARC.rank must be 1 to {k - 1} with {k} calibration images, got {self.rank}: "
                 "leave it None for k - 1, or give more images."
             )
-        fitted = [subspace(x, self.rank or k - 1) for x in calibration.levels]
-        self.mean_ = tuple(mean for mean, _, _ in fitted)
-        self.basis_ = tuple(basis for _, basis, _ in fitted)
-        self.rank_ = tuple(count for _, _, count in fitted)
-        self.offset_ = self._offset(reference) if self.recentre == "cell" else None
+        levels = [subspace(x, self.rank or k - 1) for x in calibration.levels]
+        self.mean_ = tuple(mean for mean, _, _ in levels)
+        self.basis_ = tuple(basis for _, basis, _ in levels)
+        self.rank_ = tuple(count for _, _, count in levels)
+        self.offset_ = self._offset(self.mean_, reference) if self.recentre == "cell" else None
         self.k_ = k
         return self
 
@@ -82,21 +82,27 @@ class SPARC:
         """Corrected reference features: as `apply`, after recentring where that is on."""
         return self._project(reference, self.offset_)
 
-    def _offset(self, reference: Features | None) -> tuple[Tensor, ...]:
-        assert self.mean_ is not None
+    def export_state(self) -> tuple[Tensor, Tensor] | None:
+        """The mean (h, w, d) and basis (h, w, s, d) of the test side's Eq. 7; None where that side is left as it is."""
+        means, bases = fitted(self, self.mean_), fitted(self, self.basis_)
+        if self.on == "reference":
+            return None
+        if len(means) != 1:
+            raise ShapeError(f"SPARC can be exported for one grid of features, got {len(means)} levels.")
+        return means[0].float(), bases[0].float()
+
+    def _offset(self, mean: tuple[Tensor, ...], reference: Features | None) -> tuple[Tensor, ...]:
         if reference is None:
             raise DataError("SPARC(recentre='cell') needs the reference features in fit, got none: pass reference=.")
-        check_grid(reference, self.mean_, "SPARC.fit's reference")
-        means = (x.mean(dim=0, dtype=torch.float64).to(x.dtype) for x in reference.levels)
-        return tuple(mu - mean for mu, mean in zip(self.mean_, means, strict=True))
+        check_grid(reference, mean, "SPARC.fit's reference")
+        before = (x.mean(dim=0, dtype=torch.float64).to(x.dtype) for x in reference.levels)
+        return tuple(mu - old for mu, old in zip(mean, before, strict=True))
 
     def _project(self, features: Features, offset: tuple[Tensor, ...] | None) -> Features:
-        require_fitted(self, "basis_")
-        assert self.mean_ is not None
-        assert self.basis_ is not None
-        check_grid(features, self.mean_, "SPARC.apply")
+        mean, basis = fitted(self, self.mean_), fitted(self, self.basis_)
+        check_grid(features, mean, "SPARC.apply")
         offsets = offset or (None,) * len(features.levels)
-        levels = zip(features.levels, self.mean_, self.basis_, offsets, strict=True)
+        levels = zip(features.levels, mean, basis, offsets, strict=True)
         return Features(tuple(project_out(*level) for level in levels), features.cls)
 
 

@@ -232,8 +232,3 @@ def fitted(thing: object, state: Learned | None) -> Learned:
         name = type(thing).__name__
         raise NotFittedError(f"{name} must be fitted before use, got an unfitted one: call {name}.fit first.")
     return state
-
-
-def require_fitted(thing: object, state: str) -> None:
-    """Raise NotFittedError unless `thing.state` is set."""
-    fitted(thing, getattr(thing, state, None))

@@ -23,6 +23,7 @@ SIZE, QUICK_SIZE = 256, 64
 def prepare(name: str, size: int, folder: Path) -> None:
     """A calibrated lot: its parts for torch, its two exports, and the images, as files."""
     from sparcal import DETECTORS, SPARC, encode, load_encoder, save
+    from sparcal.calibration.held_out import CalibratedDetector
     from sparcal.detectors import for_cell_pixels
     from sparcal.export.graph import LotModel
     from sparcal.export.lot import export_model
@@ -35,7 +36,7 @@ def prepare(name: str, size: int, folder: Path) -> None:
     features = encode(encoder, images).features
     sparc = SPARC().fit(features[24:32])
     detector = for_cell_pixels(DETECTORS[name](), encoder.cell_pixels).fit(sparc.apply_reference(features[:24]))
-    model = LotModel(encoder, sparc, detector, 1.0, LotFacts("L"))
+    model = LotModel(encoder, CalibratedDetector(sparc, detector), 1.0, LotFacts("L"))
     save(sparc, folder / "correction.safetensors")
     save(detector, folder / "detector.safetensors")
     pixels = np.stack([encoder.preprocess.array(_image(image))[0] for image in images[32:]])
@@ -48,13 +49,15 @@ def judge_torch(folder: str, size: int) -> Work:
     import torch
 
     from sparcal import load, load_encoder
+    from sparcal.calibration.held_out import CalibratedDetector
     from sparcal.export.graph import LotModel
     from sparcal.export.lot_state import LotFacts
 
     _one_core()
     place = Path(folder)
     correction, detector = (load(place / f"{part}.safetensors") for part in ("correction", "detector"))
-    model = LotModel(load_encoder(ENCODER.format(size=size)), correction, detector, 1.0, LotFacts("L"))
+    calibrated = CalibratedDetector(correction, detector)
+    model = LotModel(load_encoder(ENCODER.format(size=size)), calibrated, 1.0, LotFacts("L"))
     pixels = torch.from_numpy(np.load(place / "pixels.npy"))
 
     def run() -> list[np.ndarray]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparcal.neighbours.search import greedy_coreset, nearest
+from sparcal.neighbours import greedy_coreset, nearest
 from speed.measure import Goal, Row, Work, measure
 
 TIMED_STEPS = 50

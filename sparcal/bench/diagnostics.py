@@ -15,7 +15,7 @@ from torch import Tensor
 from sparcal.errors import ShapeError
 from sparcal.imaging.preprocess import Geometry
 from sparcal.sparc import SPARC, check_grid
-from sparcal.types import Features, require_fitted
+from sparcal.types import Features, fitted
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,9 @@ def _cell_of(pixel: NDArray[np.intp], geometry: Geometry, cells: int, axis: int)
 
 def _energies(sparc: SPARC, features: Features, level: int) -> tuple[Tensor, Tensor]:
     """|V V^T g|^2 and |g|^2 at every cell, (n, h, w), image by image."""
-    require_fitted(sparc, "basis_")
-    assert sparc.mean_ is not None
-    assert sparc.basis_ is not None
-    check_grid(features, sparc.mean_, "The diagnostics")
-    mean, basis = sparc.mean_[level], sparc.basis_[level]
+    means = fitted(sparc, sparc.mean_)
+    check_grid(features, means, "The diagnostics")
+    mean, basis = means[level], fitted(sparc, sparc.basis_)[level]
     inside, whole = [], []
     for image in features.levels[level]:
         g = image - mean

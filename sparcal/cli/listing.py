@@ -48,9 +48,14 @@ def encoders(as_json: Json = False) -> None:
 
 def detectors(as_json: Json = False) -> None:
     """The frozen scoring rules."""
-    from sparcal.detectors import DETECTORS
+    from sparcal.detectors import DETECTORS, detector_facts
 
-    _show([{"name": name, "what": _first_sentence(kind)} for name, kind in sorted(DETECTORS.items())], as_json)
+    rows = []
+    for name, kind in sorted(DETECTORS.items()):
+        facts = detector_facts(name)
+        exports = "yes" if facts.exportable else "no"
+        rows.append({"name": name, "family": facts.family, "export": exports, "what": _first_sentence(kind)})
+    _show(rows, as_json)
 
 
 def corrections(as_json: Json = False) -> None:

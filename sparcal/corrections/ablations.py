@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid
-from sparcal.types import Features, Side, require_fitted
+from sparcal.types import Features, Side, fitted
 
 
 @dataclass
@@ -26,6 +26,9 @@ class Identity:
 
     def apply_reference(self, reference: Features) -> Features:
         return reference
+
+    def export_state(self) -> None:
+        """None: an exported graph leaves the features as they are."""
 
 
 @dataclass
@@ -44,10 +47,9 @@ class MeanOnly:
         return self
 
     def apply(self, features: Features) -> Features:
-        require_fitted(self, "mean_")
-        assert self.mean_ is not None
-        check_grid(features, self.mean_, "MeanOnly.apply")
-        return Features(tuple(x - mu for x, mu in zip(features.levels, self.mean_, strict=True)), features.cls)
+        means = fitted(self, self.mean_)
+        check_grid(features, means, "MeanOnly.apply")
+        return Features(tuple(x - mu for x, mu in zip(features.levels, means, strict=True)), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
         return self.apply(reference)
@@ -73,11 +75,9 @@ class GlobalSubspace:
         return self
 
     def apply(self, features: Features) -> Features:
-        require_fitted(self, "basis_")
-        assert self.mean_ is not None
-        assert self.basis_ is not None
-        check_grid(features, self.mean_, "GlobalSubspace.apply")
-        levels = zip(features.levels, self.mean_, self.basis_, strict=True)
+        means = fitted(self, self.mean_)
+        check_grid(features, means, "GlobalSubspace.apply")
+        levels = zip(features.levels, means, fitted(self, self.basis_), strict=True)
         return Features(tuple(x - ((x - mu) @ v.mT) @ v for x, mu, v in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
@@ -100,11 +100,8 @@ class SparcMean:
         return self
 
     def apply(self, features: Features) -> Features:
-        require_fitted(self, "sparc_")
-        assert self.sparc_ is not None
-        assert self.sparc_.mean_ is not None
-        corrected = self.sparc_.apply(features)
-        levels = zip(corrected.levels, self.sparc_.mean_, strict=True)
+        sparc = fitted(self, self.sparc_)
+        levels = zip(sparc.apply(features).levels, fitted(sparc, sparc.mean_), strict=True)
         return Features(tuple(x - mu for x, mu in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:

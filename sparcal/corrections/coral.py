@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 
 from sparcal.errors import DataError, ShapeError
 from sparcal.sparc import check_calibration
-from sparcal.types import Features, Side, require_fitted
+from sparcal.types import Features, Side, fitted
 
 
 @dataclass
@@ -53,16 +53,13 @@ class Coral:
         return self
 
     def apply(self, features: Features) -> Features:
-        require_fitted(self, "transport_")
-        assert self.source_mean_ is not None
-        assert self.target_mean_ is not None
-        assert self.transport_ is not None
-        if [d for _, _, d in features.grids] != [len(mean) for mean in self.source_mean_]:
+        source, target = fitted(self, self.source_mean_), fitted(self, self.target_mean_)
+        if [d for _, _, d in features.grids] != [len(mean) for mean in source]:
             raise ShapeError(
-                f"Coral.apply expects {[len(mean) for mean in self.source_mean_]} channels per level, "
+                f"Coral.apply expects {[len(mean) for mean in source]} channels per level, "
                 f"got {[d for _, _, d in features.grids]}: encode with the same encoder."
             )
-        levels = zip(features.levels, self.source_mean_, self.transport_, self.target_mean_, strict=True)
+        levels = zip(features.levels, source, fitted(self, self.transport_), target, strict=True)
         return Features(tuple((normalize(x, dim=-1) - s) @ a + t for x, s, a, t in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:

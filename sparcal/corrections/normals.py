@@ -8,7 +8,7 @@ from typing import Literal, Self
 from torch import Tensor
 
 from sparcal.sparc import SPARC, check_calibration
-from sparcal.types import Features, Side, require_fitted
+from sparcal.types import Features, Side, fitted
 
 
 @dataclass
@@ -34,19 +34,23 @@ class NormalsInReference:
         if self.after != "none":
             recentre: Literal["none", "cell"] = "cell" if self.after == "recentred" else "none"
             self.sparc_ = SPARC(recentre=recentre).fit(calibration, reference)
-        self.normals_, self.cls_ = self.apply_if(calibration).levels, calibration.cls
+        self.normals_, self.cls_ = self._corrected(calibration).levels, calibration.cls
         return self
 
     def apply(self, features: Features) -> Features:
-        require_fitted(self, "normals_")
-        return self.apply_if(features)
+        fitted(self, self.normals_)
+        return self._corrected(features)
 
     def apply_reference(self, reference: Features) -> Features:
-        require_fitted(self, "normals_")
-        assert self.normals_ is not None
+        normals = fitted(self, self.normals_)
         corrected = self.sparc_.apply_reference(reference) if self.sparc_ is not None else reference
-        return Features.cat([corrected, Features(self.normals_, self.cls_)])
+        return Features.cat([corrected, Features(normals, self.cls_)])
 
-    def apply_if(self, features: Features) -> Features:
-        """SPARC's correction where `after` asks for one."""
+    def export_state(self) -> tuple[Tensor, Tensor] | None:
+        """What SPARC does to the test side, as `SPARC.export_state` gives it; None without SPARC."""
+        fitted(self, self.normals_)
+        return self.sparc_.export_state() if self.sparc_ is not None else None
+
+    def _corrected(self, features: Features) -> Features:
+        """The features after SPARC, where `after` asks for it."""
         return self.sparc_.apply(features) if self.sparc_ is not None else features

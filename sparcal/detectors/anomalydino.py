@@ -23,11 +23,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, normalize
 
+from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.errors import ShapeError
+from sparcal.detectors.nearest_rule import NearestRule
+from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,17 +70,29 @@ class AnomalyDINO:
 
     def score(self, features: Features) -> Scores:
         """Cosine distance of each cell to the bank, and the mean of the highest per image."""
-        require_fitted(self, "bank_")
-        assert self.bank_ is not None
-        level = scored_level("AnomalyDINO", features, self.bank_.shape[1])
+        bank = fitted(self, self.bank_)
+        level = scored_level("AnomalyDINO", features, bank.shape[1])
         unit = normalize(level.flatten(0, 2), dim=1)
         # Half the squared distance of unit vectors is 1 - cosine.
-        self._search = Bank.again(self._search, self.bank_)
-        distances, _ = nearest(unit, self._search, k=min(self.neighbours, len(self.bank_)), squared=True)
+        self._search = Bank.again(self._search, bank)
+        distances, _ = nearest(unit, self._search, k=min(self.neighbours, len(bank)), squared=True)
         cell = (distances / 2).mean(dim=1).reshape(level.shape[:3])
         if self.mask != "off":
             cell = torch.where(self._foreground(features), cell, 0.0)
         return Scores(top_mean(cell.flatten(1), self.top), cell)
+
+    def export_rule(self) -> NearestRule:
+        """How an exported graph scores as this detector does, which it can without a foreground mask."""
+        if self.mask != "off":
+            raise DataError(
+                f"AnomalyDINO can be exported with mask='off', got mask={self.mask!r}: "
+                "its foreground needs a principal component per image, which no exported graph has."
+            )
+        return NearestRule(self.neighbours, squared=True, unit=True, top=self.top)
+
+    def export_state(self) -> GraphTensors:
+        """The bank, by the names that the exported graph reads."""
+        return self.export_rule().tensors(fitted(self, self.bank_), "AnomalyDINO")
 
     def _foreground(self, features: Features) -> Tensor:
         level = features.levels[0]

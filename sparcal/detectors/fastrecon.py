@@ -27,8 +27,8 @@ from torch import Tensor
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
-from sparcal.neighbours.search import greedy_coreset
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.neighbours.coreset import greedy_coreset
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 
@@ -37,7 +37,7 @@ MAP_RULE = MapRule(cell_pixels=8)
 SPAN_TOLERANCE = 1e-6
 
 # Images are worked on in blocks of about this many bytes, which bounds every temporary.
-CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES = 64 * 2**20
 
 
 @dataclass
@@ -69,26 +69,25 @@ class FastRecon:
 
     def score(self, features: Features) -> Scores:
         """Length of each cell's residual, and its largest value per image."""
-        require_fitted(self, "basis_")
-        assert self.basis_ is not None
-        assert self.mean_ is not None
-        level = scored_level("FastRecon", features, self.basis_.shape[1])
-        if level.shape[1:3] != self.mean_.shape[:2]:
-            h, w = self.mean_.shape[:2]
+        basis, mean = fitted(self, self.basis_), fitted(self, self.mean_)
+        level = scored_level("FastRecon", features, basis.shape[1])
+        if level.shape[1:3] != mean.shape[:2]:
+            h, w = mean.shape[:2]
             raise ShapeError(
                 f"FastRecon was fitted on a grid of {h}x{w} cells, got {level.shape[1]}x{level.shape[2]}: "
                 "encode support and test images at one size."
             )
-        step = max(1, CHUNK_BYTES // (self.mean_.element_size() * self.mean_.numel()))
-        cell = torch.cat([self._residual(x.to(self.mean_.dtype)) for x in torch.split(level, step)]).to(level.dtype)
+        step = max(1, _CHUNK_BYTES // (mean.element_size() * mean.numel()))
+        parts = [residual_length(x.to(mean.dtype), mean, basis, self.weight) for x in torch.split(level, step)]
+        cell = torch.cat(parts).to(level.dtype)
         return Scores(cell.flatten(1).amax(dim=1), cell)
 
-    def _residual(self, query: Tensor) -> Tensor:
-        assert self.basis_ is not None
-        assert self.mean_ is not None
-        target = (query + self.weight * self.mean_) / (1 + self.weight)
-        residual: Tensor = torch.linalg.vector_norm(query - target @ self.basis_.mT @ self.basis_, dim=-1)
-        return residual
+
+def residual_length(query: Tensor, mean: Tensor, basis: Tensor, weight: float) -> Tensor:
+    """(n, h, w): how far each cell of `query` is from what the basis makes of it, drawn towards the support's mean."""
+    target = (query + weight * mean) / (1 + weight)
+    length: Tensor = torch.linalg.vector_norm(query - target @ basis.mT @ basis, dim=-1)
+    return length
 
 
 def support_coreset(who: str, level: Tensor, share: float) -> Tensor:

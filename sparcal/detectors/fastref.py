@@ -34,7 +34,7 @@ from sparcal.detectors.fastrecon import row_space, support_coreset
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 
@@ -84,24 +84,21 @@ class FastRef:
 
     def score(self, features: Features) -> Scores:
         """Length of each cell's residual after refinement, and its largest value per image."""
-        require_fitted(self, "prototypes_")
-        assert self.prototypes_ is not None
-        level = scored_level("FastRef", features, self.prototypes_.shape[1])
-        cell = torch.stack([self._residual(x.flatten(0, 1).to(self.prototypes_.dtype)) for x in level])
+        prototypes = fitted(self, self.prototypes_)
+        level = scored_level("FastRef", features, prototypes.shape[1])
+        cell = torch.stack([self._residual(x.flatten(0, 1).to(prototypes.dtype)) for x in level])
         cell = cell.view(level.shape[:3]).to(level.dtype)
         return Scores(cell.flatten(1).amax(dim=1), cell)
 
     def _residual(self, query: Tensor) -> Tensor:
-        assert self.prototypes_ is not None
-        assert self.basis_ is not None
-        least_squares = query @ self.basis_.mT @ self.basis_  # (m, d)
+        prototypes, basis = fitted(self, self.prototypes_), fitted(self, self.basis_)
+        least_squares = query @ basis.mT @ basis  # (m, d)
         mass = self.weight * (len(query) if self.transport == "unit-mass" else 1)
         refined = least_squares
         for _ in range(self.rounds):
-            plan = transport_plan(
-                squared_costs(refined, self.prototypes_), epsilon=self.epsilon, iterations=self.iterations
-            )
-            drawn = least_squares + mass * plan @ self.prototypes_
+            costs = squared_costs(refined, prototypes)
+            plan = transport_plan(costs, epsilon=self.epsilon, iterations=self.iterations)
+            drawn = least_squares + mass * plan @ prototypes
             refined = drawn / (1 + mass * plan.sum(dim=1, keepdim=True))
         residual: Tensor = torch.linalg.vector_norm(query - refined, dim=1)
         return residual

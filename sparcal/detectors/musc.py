@@ -78,8 +78,7 @@ class MuSc:
                 cell += mutual_scores(neighbourhood_tokens(level, radius), self.interval, memory=self.memory)
         cell = (cell / (len(features.levels) * len(self.radii))).view(n, h, w)
         image = torch.cat([input_map(part, self.map_rule).flatten(1).amax(dim=1) for part in torch.split(cell, 16)])
-        if self.rscin:
-            assert features.cls is not None
+        if self.rscin and features.cls is not None:  # without cls, _check has refused
             image = shared_scores(image, features.cls.to(cell.dtype), self.neighbours)
         return Scores(image, cell)
 

@@ -21,17 +21,19 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sparcal.detectors.export_rule import GraphTensors
+from sparcal.detectors.gaussian_rule import GaussianRule, cell_whiteners
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=4)
 
 # Cells are worked on in blocks of about this many bytes: it bounds every temporary, and blocks that stay in the
 # processor's cache are copied twice as fast.
-CHUNK_BYTES = 4 * 2**20
+_CHUNK_BYTES = 4 * 2**20
 
 
 @dataclass
@@ -84,29 +86,36 @@ class PaDiM:
 
     def score(self, features: Features) -> Scores:
         """Mahalanobis distance of each cell, and the largest value of the smoothed map per image."""
-        require_fitted(self, "mean_")
-        assert self.mean_ is not None
-        assert self.channels_ is not None
-        assert self.total_ is not None
-        level = scored_level("PaDiM", features, self.total_)
+        grid, channels = fitted(self, self.mean_).shape[:2], fitted(self, self.channels_)
+        level = scored_level("PaDiM", features, fitted(self, self.total_))
         n, h, w, _ = level.shape
-        if (h, w) != self.mean_.shape[:2]:
+        if (h, w) != grid:
             raise ShapeError(
-                f"PaDiM has one Gaussian per cell of a {self.mean_.shape[0]}x{self.mean_.shape[1]} grid, got features "
-                f"on {h}x{w}: encode at the size it was fitted on."
+                f"PaDiM has one Gaussian per cell of a {grid[0]}x{grid[1]} grid, got features on {h}x{w}: "
+                "encode at the size it was fitted on."
             )
-        mean = self.mean_.flatten(0, 1)
+        mean = fitted(self, self.mean_).flatten(0, 1)
         squared = torch.empty(h * w, n, dtype=torch.float64, device=level.device)
-        for block, z in cell_blocks(level, self.channels_):
+        for block, z in cell_blocks(level, channels):
             z.sub_(mean[block, None])
             if self.kernel_ is not None:
                 squared[block] = kernel_distance(z, self.kernel_.flatten(0, 1)[block], self.ridge)
             else:
-                assert self.factor_ is not None
-                squared[block] = factor_distance(z, self.factor_.flatten(0, 1)[block])
+                squared[block] = factor_distance(z, fitted(self, self.factor_).flatten(0, 1)[block])
         cell = squared.clamp_min(0).sqrt().mT.reshape(n, h, w).to(level.dtype)
         maps = (input_map(part, self.map_rule) for part in torch.split(cell, 16))
         return Scores(torch.cat([part.flatten(1).amax(dim=1) for part in maps]).to(cell.dtype), cell)
+
+    def export_rule(self) -> GaussianRule:
+        """How an exported graph scores as this detector does."""
+        return GaussianRule(self.ridge, self.dimension)
+
+    def export_state(self) -> GraphTensors:
+        """The Gaussians, by the names that the exported graph reads."""
+        mean, channels = fitted(self, self.mean_), fitted(self, self.channels_)
+        state = self.kernel_ if self.kernel_ is not None else fitted(self, self.factor_)
+        whiteners = cell_whiteners(state, channels=len(channels), ridge=self.ridge)
+        return {"channels": channels, "gaussian_mean": mean.float(), "gaussian_whitener": whiteners}
 
 
 def draw_channels(total: int, dimension: int, seed: int) -> Tensor:
@@ -120,7 +129,7 @@ def cell_blocks(level: Tensor, channels: Tensor) -> Iterator[tuple[slice, Tensor
     """Blocks of cells of (n, h, w, d) features as new float64 (cells, n, c), with the slice of cells each covers."""
     cells = level.flatten(1, 2)
     every = len(channels) == level.shape[-1]
-    step = max(1, CHUNK_BYTES // (8 * len(level) * len(channels)))
+    step = max(1, _CHUNK_BYTES // (8 * len(level) * len(channels)))
     for start in range(0, cells.shape[1], step):
         block = slice(start, min(start + step, cells.shape[1]))
         part = cells[:, block] if every else cells[:, block].index_select(2, channels)

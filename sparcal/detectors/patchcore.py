@@ -25,10 +25,12 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
+from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
-from sparcal.neighbours.search import Bank, greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -154,6 +156,14 @@ class PatchCore:
         thinned = copy.copy(self)
         thinned.rows_, thinned.bank_ = rows, points[rows]
         return thinned
+
+    def export_rule(self) -> NearestRule:
+        """How an exported graph scores as this detector does."""
+        return NearestRule(self.neighbours, self.squared, reweight=self.reweight)
+
+    def export_state(self) -> GraphTensors:
+        """The bank, by the names that the exported graph reads."""
+        return self.export_rule().tensors(fitted(self, self.bank_), "PatchCore")
 
     def _select(self, points: Tensor) -> Tensor:
         random = torch.Generator().manual_seed(self.seed)

@@ -105,25 +105,20 @@ def read_prompts(path: str | Path) -> LearnedPrompts:
     state = read_weights(file, inside=("prompt_learner",))
     deep = [state[name] for name in (f"compound_prompts_text.{i}" for i in range(len(state))) if name in state]
     normal, anomalous = state.get("ctx_pos"), state.get("ctx_neg")
-    fits = (
-        normal is not None
-        and anomalous is not None
-        and deep
-        and normal.shape == anomalous.shape
-        and normal.ndim == 4
-        and normal.shape[:2] == (1, 1)
-        and all(x.ndim == 2 and x.shape[1] == normal.shape[3] for x in deep)
-    )
-    if not fits:
+    if normal is None or anomalous is None or not _belong_together(normal, anomalous, deep):
         got = ", ".join(f"{name} {tuple(x.shape)}" for name, x in list(state.items())[:4]) or "no tensors"
         raise WeightsError(
             f"The prompt file {file.name} must hold ctx_pos and ctx_neg (1, 1, t, width) and compound_prompts_text.0 "
             f"and on (m, width), got {got}: give an AnomalyCLIP prompt file."
         )
-    assert normal is not None
-    assert anomalous is not None
     name = file.resolve().parent.name
     return LearnedPrompts(name, normal[0, 0].float(), anomalous[0, 0].float(), tuple(x.float() for x in deep))
+
+
+def _belong_together(normal: Tensor, anomalous: Tensor, deep: Sequence[Tensor]) -> bool:
+    """Whether these are (1, 1, t, width) twice, and at least one (m, width)."""
+    alike = normal.shape == anomalous.shape and normal.ndim == 4 and normal.shape[:2] == (1, 1)
+    return alike and len(deep) > 0 and all(x.ndim == 2 and x.shape[1] == normal.shape[3] for x in deep)
 
 
 def learned_prototypes(encoder: TextEncoder, prompts: LearnedPrompts) -> Tensor:

@@ -32,7 +32,7 @@ from sparcal.detectors.levels import at_least_float32, require_channels, require
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=1)
 
@@ -79,23 +79,21 @@ class SPADE:
 
     def score(self, features: Features) -> Scores:
         """Mean distance of each image to its nearest normal images, and of each pixel to their features."""
-        require_fitted(self, "gallery_")
-        assert self.gallery_ is not None
-        assert self.descriptor_ is not None
+        galleries, descriptors = fitted(self, self.gallery_), fitted(self, self.descriptor_)
         if len(require_images("SPADE", features).levels) != self.levels_:
             raise ShapeError(
                 f"SPADE was fitted on features of {self.levels_} levels, got {len(features.levels)}: "
                 "encode with the encoder it was fitted with."
             )
         levels = pixel_levels(features)
-        for level, gallery in zip(levels, self.gallery_, strict=True):
+        for level, gallery in zip(levels, galleries, strict=True):
             require_channels("SPADE", level, gallery.shape[-1])
-        descriptor = require_channels("SPADE", self._describe(features), self.descriptor_.shape[-1])
-        distances, chosen = nearest(descriptor, self.descriptor_, k=min(self.images, len(self.descriptor_)))
+        descriptor = require_channels("SPADE", self._describe(features), descriptors.shape[-1])
+        distances, nearest_images = nearest(descriptor, descriptors, k=min(self.images, len(descriptors)))
         size = (levels[0].shape[1] * self.cell_pixels, levels[0].shape[2] * self.cell_pixels)
         cell = levels[0].new_empty(len(features), *size)
-        for i, neighbours in enumerate(chosen):
-            maps = [gallery_distance(x[i], g[neighbours]) for x, g in zip(levels, self.gallery_, strict=True)]
+        for i, images in enumerate(nearest_images):
+            maps = [gallery_distance(x[i], gallery[images]) for x, gallery in zip(levels, galleries, strict=True)]
             cell[i] = average_upsampled(maps, size)
         return Scores(distances.mean(dim=1).to(cell.dtype), cell)
 

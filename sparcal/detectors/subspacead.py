@@ -18,15 +18,17 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
+from sparcal.detectors.subspace_rule import SubspaceRule
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule, input_map, top_mean
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=14, blur="box3")
 
 # Images are worked on in blocks of about this many bytes, which bounds every temporary.
-CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES = 64 * 2**20
 
 
 @dataclass
@@ -61,19 +63,27 @@ class SubspaceAD:
 
     def score(self, features: Features) -> Scores:
         """Squared residual of each cell, and the mean of the highest pixels of the finished map per image."""
-        require_fitted(self, "basis_")
-        assert self.mean_ is not None
-        assert self.basis_ is not None
-        level = scored_level("SubspaceAD", features, len(self.mean_))
-        parts = [squared_residual(x, self.mean_, self.basis_).to(x.dtype) for x in image_blocks(level)]
-        cell = torch.cat(parts)
+        mean, basis = fitted(self, self.mean_), fitted(self, self.basis_)
+        level = scored_level("SubspaceAD", features, len(mean))
+        cell = torch.cat([squared_residual(x, mean, basis).to(x.dtype) for x in image_blocks(level)])
         pixels = (input_map(part, self.map_rule).flatten(1) for part in torch.split(cell, 16))
         return Scores(torch.cat([top_mean(part, self.top) for part in pixels]).to(cell.dtype), cell)
+
+    def export_rule(self) -> SubspaceRule:
+        """How an exported graph scores as this detector does."""
+        return SubspaceRule(self.top)
+
+    def export_state(self) -> GraphTensors:
+        """Mean and basis, by the names that the exported graph reads."""
+        basis = fitted(self, self.basis_).mT.float()
+        if len(basis) == 0:
+            basis = basis.new_zeros(1, basis.shape[1])  # a graph needs a row; one of zeros removes nothing
+        return {"pca_mean": fitted(self, self.mean_).float(), "pca_basis": basis.contiguous()}
 
 
 def image_blocks(level: Tensor) -> tuple[Tensor, ...]:
     """(n, h, w, d) features in blocks of whole images whose float64 copy stays small."""
-    return torch.split(level, max(1, CHUNK_BYTES // (8 * level[0].numel())))
+    return torch.split(level, max(1, _CHUNK_BYTES // (8 * level[0].numel())))
 
 
 def mean_covariance(level: Tensor) -> tuple[Tensor, Tensor]:

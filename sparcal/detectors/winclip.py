@@ -40,7 +40,7 @@ from sparcal.detectors.prompts import anomalous_share
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.types import Family, Features, Scores, require_fitted, require_reference
+from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 Mode = Literal["patch_only", "winclip_plus", "winclip_plus_windows", "zero_shot"]
 ImageScore = Literal["max", "mean", "text"]
@@ -103,22 +103,19 @@ class WinCLIP:
 
     def score(self, features: Features) -> Scores:
         """Cell and image scores of the mode."""
-        require_fitted(self, "memory_")
-        assert self.memory_ is not None
+        memories = fitted(self, self.memory_)
         patches, windows, vector = self._parts(require_images("WinCLIP", features))
-        for x, memory in zip((patches, *windows), self.memory_, strict=False):  # zero_shot has no memory
+        for x, memory in zip((patches, *windows), memories, strict=False):  # zero_shot has no memory
             require_channels("WinCLIP", x, memory.shape[1])
         text = None if vector is None else self._text_score(vector)
-        if self.mode == "zero_shot":
-            assert text is not None
+        if self.mode == "zero_shot" and text is not None:
             return Scores(text, self._text_map(windows, text))
-        distances = [association(x, memory) for x, memory in zip((patches, *windows), self.memory_, strict=True)]
+        distances = [association(x, memory) for x, memory in zip((patches, *windows), memories, strict=True)]
         spread = [spread_windows(x, side) for x, side in zip(distances[1:], self.windows, strict=False)]
         few_shot = torch.stack([distances[0], *spread]).mean(dim=0)
         image = self._image(few_shot.flatten(1).amax(dim=1), text)
-        if self.mode == "patch_only":
+        if self.mode == "patch_only" or text is None:  # only patch_only goes without texts
             return Scores(image, few_shot)
-        assert text is not None
         return Scores(image, (few_shot + self._text_map(windows, text)) / 2)
 
     @property
@@ -127,14 +124,12 @@ class WinCLIP:
         return self.image_score or own.get(self.mode, "mean")
 
     def _image(self, worst: Tensor, text: Tensor | None) -> Tensor:
-        if self._image_rule == "max":
+        if self._image_rule == "max" or text is None:  # only "max" goes without texts
             return worst
-        assert text is not None
         return text if self._image_rule == "text" else (worst + text) / 2
 
     def _text_score(self, vectors: Tensor) -> Tensor:
-        assert self.text_ is not None
-        return anomalous_share(vectors, self.text_, self.temperature)
+        return anomalous_share(vectors, self._texts(), self.temperature)
 
     def _text_map(self, windows: Sequence[Tensor], image: Tensor) -> Tensor:
         """Harmonic mean of each scale's map and of the image's own score."""
@@ -157,11 +152,16 @@ class WinCLIP:
             )
         if self.shots is not None and self.shots < 1:
             raise DataError(f"WinCLIP.shots must be at least 1, got {self.shots}: None keeps all reference images.")
-        if self.text_ is None and not (self.mode == "patch_only" and self._image_rule == "max"):
+        if self.mode != "patch_only" or self._image_rule != "max":
+            self._texts()
+
+    def _texts(self) -> Tensor:
+        if self.text_ is None:
             raise NotFittedError(
                 f"WinCLIP(mode={self.mode!r}, image_score={self._image_rule!r}) compares with texts, got none: call "
                 "with_text(text_prototypes(encoder, category)) first."
             )
+        return self.text_
 
     def _draw(self, reference: Features) -> Features:
         if self.shots is None or self.shots >= len(reference):

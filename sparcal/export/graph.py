@@ -1,7 +1,7 @@
 """The one graph that is exported: encoder, SPARC, detector, map, image score and verdict.
 
 The graph holds what a station never changes: the encoder, the detector's rule, the matrices of the map. What a lot
-decides (SPARC's mean and basis, the rebuilt reference, the threshold) enters by name, see `lot_state`.
+decides (SPARC's mean and basis, the rebuilt reference, the threshold) enters by name, see `lot_tensors`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from hashlib import sha256
 import torch
 from torch import Tensor, nn
 
-from sparcal.corrections import Identity, NormalsInReference
+from sparcal.calibration.held_out import CalibratedDetector
+from sparcal.detectors.export_rule import (
+    ExportableDetector,
+    GraphShapes,
+    GraphTensors,
+    is_exportable,
+    remove_directions,
+)
 from sparcal.errors import DataError, ShapeError
 from sparcal.export.lot_state import LotFacts, check_shapes
-from sparcal.export.scoring import Shapes, State, remove, rule_of, state_of
 from sparcal.imaging.map_matrices import input_axes
 from sparcal.imaging.maps import input_map
-from sparcal.sparc import SPARC
-from sparcal.types import Correction, Detector, Encoder, Features, Scores, require_fitted
+from sparcal.types import Correction, Detector, Encoder, Features, Scores
 
 OUTPUTS = ("score", "anomalous", "map", "cells")
 
@@ -31,16 +36,14 @@ class LotModel:
     """What is exported: everything that judges the images of one lot.
 
     Args:
-        correction: SPARC fitted on the lot's calibration images, or Identity.
-        detector: fitted on the corrected reference.
+        calibrated: the correction fitted on the lot's normals, and the detector on the corrected reference.
         threshold: an image with a larger score is anomalous.
         facts: the lot's name, and what the runner must know beside the graph.
         size: (H, W) of the input, where the encoder's preprocessing leaves it open.
     """
 
     encoder: Encoder
-    correction: Correction
-    detector: Detector
+    calibrated: CalibratedDetector
     threshold: float
     facts: LotFacts
     size: tuple[int, int] | None = None
@@ -48,11 +51,8 @@ class LotModel:
     def score(self, pixels: Tensor) -> tuple[Scores, Tensor]:
         """What the library itself says of preprocessed pixels: scores, and maps at the input's size."""
         with torch.inference_mode():
-            features = self.encoder(pixels)
-            if self.correction.on != "reference":
-                features = self.correction.apply(features)
-            scores = self.detector.score(features)
-            return scores, input_map(scores.cell, self.detector.map_rule)
+            scores = self.calibrated.score(self.encoder(pixels))
+            return scores, input_map(scores.cell, self.calibrated.detector.map_rule)
 
 
 class LotGraph(nn.Module):
@@ -63,8 +63,8 @@ class LotGraph(nn.Module):
 
     def __init__(self, model: LotModel) -> None:
         super().__init__()
-        self.encoder, self.rule = model.encoder, rule_of(model.detector)
-        self.map_rule = model.detector.map_rule
+        detector = exportable(model.calibrated.detector)
+        self.encoder, self.rule, self.map_rule = model.encoder, detector.export_rule(), detector.map_rule
         # An encoder is a dataclass around its network; exporters find weights only in registered modules.
         self.networks = nn.ModuleList(part for part in vars(model.encoder).values() if isinstance(part, nn.Module))
         self.size = _size(model)
@@ -75,29 +75,29 @@ class LotGraph(nn.Module):
         self.eval()
 
     @property
-    def shapes(self) -> Shapes:
-        """The names and shapes of a lot's state, sorted by name."""
+    def shapes(self) -> GraphShapes:
+        """The names and shapes of a lot's tensors, sorted by name."""
         h, w, d = self.grid
-        own: Shapes = {"sparc_basis": (h, w, "s", d), "sparc_mean": (h, w, d), "threshold": ()}
+        own: GraphShapes = {"sparc_basis": (h, w, "s", d), "sparc_mean": (h, w, d), "threshold": ()}
         return dict(sorted((own | self.rule.shapes(h, w, d)).items()))
 
     @property
     def signature(self) -> str:
         """A digest of all that two graphs must share if one lot's state is to fit both."""
-        said = {
+        content = {
             "encoder": self.encoder.id,
             "size": self.size,
             "grid": self.grid,
             "rule": {"kind": type(self.rule).__name__, **asdict(self.rule)},
             "map_rule": asdict(self.map_rule),
         }
-        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def forward(self, pixels: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, pixels: Tensor, state: GraphTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores (n,), verdicts (n,), maps (n, H, W) at the input's size and cell scores (n, h, w), as in OUTPUTS."""
         level = self.encoder(pixels).levels[0].float()
         mean = state["sparc_mean"]
-        corrected = mean + remove(level - mean, state["sparc_basis"])  # Eq. 7
+        corrected = mean + remove_directions(level - mean, state["sparc_basis"])  # Eq. 7
         score, cells, heat = self.rule.score(corrected, state, self._draw)
         return score, score > state["threshold"], heat, cells
 
@@ -105,45 +105,51 @@ class LotGraph(nn.Module):
         return self.rows @ cells @ self.columns.mT
 
 
-def lot_state(graph: LotGraph, model: LotModel) -> State:
+def lot_tensors(graph: LotGraph, model: LotModel) -> GraphTensors:
     """What a lot decided, by the names under which `graph` takes it: float32, and int64 for indices."""
-    if rule_of(model.detector) != graph.rule or model.detector.map_rule != graph.map_rule:
+    detector = exportable(model.calibrated.detector)
+    if detector.export_rule() != graph.rule or detector.map_rule != graph.map_rule:
         raise DataError(
             f"{model.facts.title} must be of the station that the graph was exported from, got another detector, "
-            f"{model.detector}: export its graph as well."
+            f"{detector}: export its graph as well."
         )
     if not math.isfinite(model.threshold):
         raise DataError(f"{model.facts.title} can be exported with a finite threshold, got {model.threshold}: set one.")
-    mean, basis = _correction_state(model.correction, graph.grid)
+    mean, basis = _test_side(model.calibrated.correction, graph.grid)
     state = {
         "sparc_mean": mean,
         "sparc_basis": basis,
         "threshold": torch.tensor(model.threshold, dtype=torch.float32),
-        **state_of(model.detector),
+        **detector.export_state(),
     }
     check_shapes({name: tuple(tensor.shape) for name, tensor in state.items()}, graph.shapes, model.facts.title)
     return {name: state[name].cpu().contiguous() for name in graph.shapes}
 
 
-def _correction_state(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """SPARC's mean (h, w, d) and basis (h, w, s, d); zeros where nothing is done to the test side."""
-    h, w, d = grid
-    if isinstance(correction, NormalsInReference):
-        require_fitted(correction, "normals_")
-        correction = correction.sparc_ or Identity()
-    if isinstance(correction, Identity) or correction.on == "reference":
-        return torch.zeros(h, w, d), torch.zeros(h, w, 1, d)
-    if not isinstance(correction, SPARC):
+def exportable(detector: Detector) -> ExportableDetector:
+    """`detector`, or a DataError that lists which detectors can be exported."""
+    if is_exportable(detector):
+        return detector
+    from sparcal.detectors import DETECTORS, detector_facts
+
+    *others, last = (facts.title for facts in map(detector_facts, sorted(DETECTORS)) if facts.exportable)
+    raise DataError(
+        f"{', '.join(others)} and {last} can be exported, got {type(detector).__name__}: "
+        "calibrate a station of one of these hosts."
+    )
+
+
+def _test_side(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """The mean (h, w, d) and basis (h, w, s, d) of Eq. 7; zeros where the test side is left as it is."""
+    offer = getattr(correction, "export_state", None)
+    if offer is None:
         raise DataError(
-            "SPARC, normals in the reference, and no correction can be exported, got "
+            "An exported lot needs a correction that a graph can repeat, such as SPARC, got "
             f"{type(correction).__name__}: calibrate the lot with SPARC."
         )
-    require_fitted(correction, "basis_")
-    assert correction.mean_ is not None
-    assert correction.basis_ is not None
-    if len(correction.mean_) != 1:
-        raise ShapeError(f"SPARC can be exported for one grid of features, got {len(correction.mean_)} levels.")
-    return correction.mean_[0].float(), correction.basis_[0].float()
+    h, w, d = grid
+    state: tuple[Tensor, Tensor] | None = offer()
+    return (torch.zeros(h, w, d), torch.zeros(h, w, 1, d)) if state is None else state
 
 
 def _size(model: LotModel) -> tuple[int, int]:

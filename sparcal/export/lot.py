@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparcal.errors import ArtifactError, DataError
 from sparcal.export import runner
-from sparcal.export.lot_state import LotFacts, LotState, write_state
+from sparcal.export.lot_state import LotFacts, LotState, write_lot_state
+from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import write_record
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def lot_model(lot: Lot) -> LotModel:
     record, encoder = lot.record, lot.station.encoder
     return LotModel(
         encoder=encoder,
-        correction=lot.rebuilt.correction,
-        detector=lot.rebuilt.detector,
+        calibrated=lot.rebuilt,
         threshold=lot.threshold.value,
         facts=LotFacts(lot.name, lot.pixel_threshold.value, record.outside, record.kinds),
         size=_input_size(encoder.preprocess, record.kinds),
@@ -78,7 +78,8 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
         probe: preprocessed pixels (n, 3, H, W) on which the two are compared; noise where there are none.
     """
     from sparcal.export.graph import LotGraph
-    from sparcal.export.onnx import write_onnx, write_openvino
+    from sparcal.export.onnx import write_onnx
+    from sparcal.export.openvino import write_openvino
 
     if format not in get_args(Format):
         raise DataError(f"A model can be exported as onnx, openvino or state, got {format!r}: choose one of these.")
@@ -90,9 +91,9 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
             write_onnx(graph, state, path)
         else:
             write_openvino(graph, state, path)
-        difference = compare(path, model, _noise(graph) if probe is None else probe)
+        difference = difference_from_library(path, model, _noise(graph) if probe is None else probe)
         content = _metadata(graph, model, state, format) | {
-            "files": {file.name: runner.file_sha256(file) for file in sorted(staging.iterdir())},
+            "files": {file.name: file_digest(file) for file in sorted(staging.iterdir())},
             "difference_from_torch": difference,
             "compared_on": "noise" if probe is None else f"{len(probe)} images",
         }
@@ -104,10 +105,10 @@ def export_state(model: LotModel, path: str | Path) -> Path:
     """Write a lot's state alone, for graphs of the same station that were exported before."""
     from sparcal.export.graph import LotGraph
 
-    return write_state(_lot_state(LotGraph(model), model), path)
+    return write_lot_state(_lot_state(LotGraph(model), model), path)
 
 
-def compare(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
+def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
     """How far a graph file is from the library, per output and relative to its largest value; refused if too far.
 
     One image and all of them are run, because a graph may have been traced for one batch size only.
@@ -147,8 +148,8 @@ def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format)
         "lot": asdict(model.facts),
         "threshold": state.threshold,
         "encoder": model.encoder.id,
-        "detector": type(model.detector).__name__,
-        "correction": type(model.correction).__name__,
+        "detector": type(model.calibrated.detector).__name__,
+        "correction": type(model.calibrated.correction).__name__,
         "preprocess": asdict(model.encoder.preprocess),
         "input_size": [height, width],
         "map_rule": asdict(graph.map_rule),
@@ -167,9 +168,9 @@ def _metadata(graph: LotGraph, model: LotModel, state: LotState, format: Format)
 
 
 def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
-    from sparcal.export.graph import lot_state
+    from sparcal.export.graph import lot_tensors
 
-    return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_state(graph, model).items()})
+    return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_tensors(graph, model).items()})
 
 
 def _input_size(preprocess: Preprocess, kinds: Sequence[Kind]) -> tuple[int, int] | None:
@@ -185,8 +186,8 @@ def _images(lot: Lot) -> Tensor | None:
     from sparcal.imaging.read import read_batches
 
     paths = [Path(path) for path, _ in lot.record.images or lot.station.record.images]
-    found = [path for path in paths if path.is_file()][:3]
-    batches = list(read_batches(found, lot.station.encoder.preprocess))
+    still_there = [path for path in paths if path.is_file()][:3]
+    batches = list(read_batches(still_there, lot.station.encoder.preprocess))
     return batches[0].pixels if batches and batches[0].paths else None
 
 
@@ -226,11 +227,11 @@ def _staged(folder: Path, format: Format) -> Iterator[Path]:
 def _versions() -> dict[str, str]:
     from sparcal.files.versions import versions
 
-    found = versions()
+    installed = versions()
     for package in ("onnx", "onnxscript", "onnxruntime", "openvino"):
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            installed[package] = version(package)
+    return installed
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sparcal.errors import ArtifactError, DataError, MissingExtraError, ShapeError
 from sparcal.imaging.camera_format import Kind
 
-FORMAT = 1
-HEADER = "sparcal-lot-state"
+STATE_FORMAT = 1
+STATE_HEADER = "sparcal-lot-state"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -63,6 +63,7 @@ class LotState:
 
     @property
     def threshold(self) -> float:
+        """An image with a larger score is anomalous."""
         return float(self.arrays["threshold"])
 
     @property
@@ -75,21 +76,21 @@ class LotState:
         return digest.hexdigest()
 
 
-def write_state(state: LotState, path: str | Path) -> Path:
+def write_lot_state(state: LotState, path: str | Path) -> Path:
     """Write a lot's state, whole or not at all; returns its path."""
     from safetensors.numpy import save_file
 
     from sparcal.files.atomic import atomic_path
 
-    header = {"format": FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
+    header = {"format": STATE_FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)
     with atomic_path(target) as temporary:
-        save_file(state.arrays, temporary, metadata={HEADER: json.dumps(header)})
+        save_file(state.arrays, temporary, metadata={STATE_HEADER: json.dumps(header)})
     return target
 
 
-def read_state(path: str | Path) -> LotState:
-    """The state that `write_state` wrote, checked against its own digest."""
+def read_lot_state(path: str | Path) -> LotState:
+    """The state that `write_lot_state` wrote, checked against its own digest."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
@@ -106,14 +107,14 @@ def read_state(path: str | Path) -> LotState:
     except (SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"The lot's state {source} is damaged or not a safetensors file: {error}.") from error
     try:
-        header = json.loads(metadata[HEADER])
+        header = json.loads(metadata[STATE_HEADER])
         version, digest = header["format"], header["digest"]
         state = LotState(LotFacts.from_json(header["lot"]), header["signature"], arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{source} is no state of a lot: write one with sparcal export --format state.") from error
-    if version != FORMAT:
+    if version != STATE_FORMAT:
         raise ArtifactError(
-            f"The lot's state {source} has format {version}, this sparcal reads {FORMAT}: export it again."
+            f"The lot's state {source} has format {version}, this sparcal reads {STATE_FORMAT}: export it again."
         )
     if state.digest != digest:
         raise ArtifactError(
@@ -132,12 +133,12 @@ def check_fits(state: LotState, signature: str, shapes: Mapping[str, tuple[int |
     check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.facts.title)
 
 
-def check_shapes(found: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], who: str) -> None:
+def check_shapes(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], who: str) -> None:
     """Raise ShapeError unless every tensor is there with its shape; an axis with a letter may have any length."""
-    if set(found) != set(shapes):
-        raise ShapeError(f"{who} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(found))}.")
+    if set(given) != set(shapes):
+        raise ShapeError(f"{who} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(given))}.")
     for name, shape in shapes.items():
-        got = found[name]
+        got = given[name]
         fits = len(got) == len(shape) and all(
             isinstance(axis, str) or axis == length for axis, length in zip(shape, got, strict=True)
         )

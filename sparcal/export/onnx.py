@@ -1,4 +1,4 @@
-"""Writes a lot's graph as an ONNX or OpenVINO file, with the lot's tensors under their names so that they can be replaced.
+"""Writes a lot's graph as an ONNX file, with the lot's tensors under their names so that they can be replaced.
 
 torch traces the graph, onnxruntime computes once what depends on weights alone, and the lot is added last: the graph
 itself is the same for every lot of a station.
@@ -15,7 +15,7 @@ import torch
 from sparcal.errors import DataError
 from sparcal.export.graph import OUTPUTS, LotGraph
 from sparcal.export.lot_state import LotState
-from sparcal.export.runner import missing_extra, replace_constants
+from sparcal.export.runner import missing_extra
 
 OPSET = 20
 LARGEST_FILE = 2**31 - 2**24  # protobuf ends at 2 GiB
@@ -48,18 +48,6 @@ def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
     onnx.checker.check_model(path)
 
 
-def write_openvino(graph: LotGraph, state: LotState, path: Path) -> None:
-    """Write the graph in full precision as .xml and .bin, with a lot's state as constants, which a program may replace."""
-    openvino = import_extra("openvino")
-    source = path.with_suffix(".onnx")
-    write_onnx(graph, state, source)
-    network = openvino.Core().read_model(source)
-    replace_constants(network, state.arrays)  # so that they keep their names
-    openvino.save_model(network, path, compress_to_fp16=False)
-    for left in path.parent.glob(f"{source.name}*"):
-        left.unlink()
-
-
 def _trace(graph: LotGraph, path: Path) -> None:
     """The graph as the exporter writes it, with a lot's state as further inputs."""
     import_extra("onnxscript")
@@ -73,7 +61,7 @@ def _trace(graph: LotGraph, path: Path) -> None:
     with warnings.catch_warnings():  # the exporter warns of its own insides
         warnings.simplefilter("ignore")
         try:
-            program = torch.onnx.export(
+            program: Any = torch.onnx.export(
                 graph,
                 (torch.zeros(2, 3, *graph.size),),
                 kwargs={"state": example},
@@ -87,7 +75,6 @@ def _trace(graph: LotGraph, path: Path) -> None:
         except Exception as error:  # the exporter raises whatever its stages raise
             reason = str(error.__cause__ or error).strip().split("\n")[0]
             raise DataError(f"The encoder {graph.encoder.id} cannot be exported: {reason}.") from error
-        assert program is not None
         program.save(path, external_data=True)
 
 

@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparcal.errors import ArtifactError, DataError, MissingExtraError, SparcalError
-from sparcal.export.lot_state import Arrays, LotFacts, LotState, check_fits, read_state
+from sparcal.export.lot_state import Arrays, LotFacts, LotState, check_fits, read_lot_state
+from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import read_record
 from sparcal.imaging.camera_format import kind_of, other_kind
 from sparcal.imaging.decode import ImageSource, open_image
@@ -35,7 +35,7 @@ Run = Callable[[NDArray[np.float32]], Arrays]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class ExportedVerdict:
     """What an exported model says of one image.
 
     Args:
@@ -68,7 +68,7 @@ class ExportedModel:
     lot: LotFacts
     threshold: float
 
-    def judge(self, source: ImageSource) -> Verdict:
+    def judge(self, source: ImageSource) -> ExportedVerdict:
         """Score and verdict of one image."""
         image = open_image(source)
         name = source if isinstance(source, Path | str) else "The image"
@@ -84,9 +84,9 @@ class ExportedModel:
             )
         out = self.run(pixels[None])
         verdict = self.labels[int(out["anomalous"][0])]
-        return Verdict(float(out["score"][0]), self.threshold, verdict, out["cells"][0], geometry)
+        return ExportedVerdict(float(out["score"][0]), self.threshold, verdict, out["cells"][0], geometry)
 
-    def draw(self, verdict: Verdict) -> NDArray[np.float32]:
+    def draw(self, verdict: ExportedVerdict) -> NDArray[np.float32]:
         """The map of a judged image in its native pixels, (H, W)."""
         outside = value_below(verdict.cells) if self.lot.outside is None else self.lot.outside
         return draw_native(verdict.cells, self.map_rule, verdict.geometry, outside=outside)
@@ -113,7 +113,7 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
         height, width = metadata["input_size"]
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{source.parent / METADATA} lacks or mistakes {error}: export the model again.") from error
-    replacement = None if state is None else read_state(state)
+    replacement = None if state is None else read_lot_state(state)
     if replacement is not None:
         check_fits(replacement, signature, shapes)
         lot, threshold = replacement.facts, replacement.threshold
@@ -174,28 +174,19 @@ def replace_constants(graph: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Put a lot's tensors into an OpenVINO graph, in place of the constants of the same names."""
     import openvino
 
-    found = {op.get_friendly_name(): op for op in graph.get_ops() if op.get_type_name() == "Constant"}
+    constants = {op.get_friendly_name(): op for op in graph.get_ops() if op.get_type_name() == "Constant"}
     for name, array in arrays.items():
-        if name not in found:
+        if name not in constants:
             raise ArtifactError(f"The graph was expected to hold the constant {name}, got none: export it again.")
         constant = openvino.op.Constant(array)
         constant.set_friendly_name(name)
-        found[name].output(0).replace(constant.output(0))
+        constants[name].output(0).replace(constant.output(0))
     graph.validate_nodes_and_infer_types()
 
 
 def missing_extra(what: str, package: str) -> MissingExtraError:
     """The error for a package that an extra would have brought."""
     return MissingExtraError(f"{what} needs {package}, which is not installed: run pip install 'sparcal[export]'.")
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's contents."""
-    digest = sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _check_files(source: Path, metadata: dict[str, Any]) -> None:
@@ -209,14 +200,16 @@ def _check_files(source: Path, metadata: dict[str, Any]) -> None:
         path = source.parent / name
         if not path.is_file():
             raise ArtifactError(f"The exported model needs {path}, got no such file: copy the whole folder.")
-        if file_sha256(path) != expected:
+        if file_digest(path) != expected:
             raise ArtifactError(
                 f"{path} does not match the hash in {METADATA}, so it was changed or damaged: copy or export it again."
             )
 
 
-def _preprocess(said: dict[str, Any]) -> Preprocess:
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+def _preprocess(settings: dict[str, Any]) -> Preprocess:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
     return Preprocess(**fields)
 
 

@@ -1,4 +1,4 @@
-"""Compiled inner loops of `sparcal.neighbours.search`; importing this file imports numba.
+"""The compiled inner loops of search and coreset; importing this file imports numba.
 
 Every loop runs on one thread, without the interpreter lock. Squared distances that decide anything are sums
 of float64 squares of the points as given; float32 sketches only prove that a distance need not be looked at.
@@ -6,15 +6,22 @@ of float64 squares of the points as given; float32 sketches only prove that a di
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Loop = TypeVar("Loop", bound=Callable[..., Any])
-Floats = NDArray[np.float32] | NDArray[np.float64]
+from sparcal.neighbours._compiled import compiled
+from sparcal.neighbours._kernel_types import (
+    Candidates,
+    Ceiling,
+    Cloud,
+    Floats,
+    Indices,
+    Nearest,
+    Proof,
+    Selection,
+    Sketches,
+    Squares,
+)
 
 COARSE = 32  # sketch coordinates that are compared first, four at a time
 LANES = 128  # centres that are compared with a point at once
@@ -22,41 +29,7 @@ STRIDE = 256  # coordinates between two looks at whether a sum is already too la
 BLOCK = 64  # bank rows whose lower bounds share one minimum
 
 
-# Plain tuples, not classes: numba's files on disk would name a class of this module, and a later version that renames
-# it could not read them.
-
-# points (n, d); their sketches in two stages (n, COARSE + 1) and (n, p), see `Sketch.staged`; growth and pad: a squared
-# sketch distance above growth * t + pad proves a true one above t.
-Cloud = tuple[Floats, NDArray[np.float32], NDArray[np.float32], float, float]
-
-# What rules bank rows out: lower bounds (q, m); fine coordinates of the queries (q, p) and of the bank (m, p); growth;
-# pads (q,). A bound above growth * t + pad proves a squared distance above t, and so does one with the squared distance of
-# the fine coordinates added.
-Proof = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], float, NDArray[np.float32]]
-
-# A greedy selection under way: the chosen (size,); their sketches, (blocks, COARSE + 1, LANES), of infinite norm where
-# none is yet, and (size, p); per point the squared distance to the nearest of the chosen it was compared with, and how many
-# that is; a heap of the points with the largest square on top, the lower index first among equals.
-Selection = tuple[
-    NDArray[np.int64],
-    NDArray[np.float32],
-    NDArray[np.float32],
-    NDArray[np.float64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]
-
-
-def _compiled(loop: Loop) -> Loop:
-    """`loop` as machine code, kept on disk where the installation can be written."""
-    sums = {"reassoc", "contract", "nsz"}  # sums may be reordered, which vectorises them; infinities keep their meaning
-    try:
-        return cast(Loop, numba.njit(cache=True, nogil=True, fastmath=sums)(loop))
-    except RuntimeError:  # no directory to cache in
-        return cast(Loop, numba.njit(nogil=True, fastmath=sums)(loop))
-
-
-@_compiled
+@compiled
 def _square_gap(a: Floats, b: Floats, limit: float) -> float:
     """Squared distance in float64, or some number above `limit` once it is known to exceed it."""
     total = 0.0
@@ -68,7 +41,7 @@ def _square_gap(a: Floats, b: Floats, limit: float) -> float:
 
 
 # Inner loops count from 0 to the length of an array: the compiler vectorises other forms badly.
-@_compiled
+@compiled
 def _float64_square_gap(a: Floats, b: Floats) -> float:
     total = 0.0
     for c in range(a.shape[0]):
@@ -77,8 +50,8 @@ def _float64_square_gap(a: Floats, b: Floats) -> float:
     return total
 
 
-@_compiled
-def _sketch_gap(a: NDArray[np.float32], b: NDArray[np.float32]) -> np.float32:
+@compiled
+def _sketch_gap(a: Sketches, b: Sketches) -> np.float32:
     total = np.float32(0)
     for c in range(a.shape[0]):
         gap = a[c] - b[c]
@@ -86,8 +59,8 @@ def _sketch_gap(a: NDArray[np.float32], b: NDArray[np.float32]) -> np.float32:
     return total
 
 
-@_compiled
-def _lane_gaps(point: NDArray[np.float32], lanes: NDArray[np.float32], gaps: NDArray[np.float32]) -> None:
+@compiled
+def _lane_gaps(point: Sketches, lanes: Sketches, gaps: Sketches) -> None:
     """Fill `gaps` with the squared sketch distances to LANES centres, less the squared norm of the point."""
     for lane in range(LANES):
         gaps[lane] = lanes[COARSE, lane]
@@ -100,8 +73,8 @@ def _lane_gaps(point: NDArray[np.float32], lanes: NDArray[np.float32], gaps: NDA
             )
 
 
-@_compiled
-def _lanes_within(gaps: NDArray[np.float32], first: int, last: int, limit: np.float32, where: NDArray[np.int64]) -> int:
+@compiled
+def _lanes_within(gaps: Sketches, first: int, last: int, limit: np.float32, where: Indices) -> int:
     """How many of the lanes `first` to `last - 1` have a gap within `limit`; `where` tells which, the smallest first."""
     count = 0
     for lane in range(first, last):  # no branch: which lanes pass cannot be foreseen
@@ -115,7 +88,7 @@ def _lanes_within(gaps: NDArray[np.float32], first: int, last: int, limit: np.fl
     return count
 
 
-@_compiled
+@compiled
 def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> None:
     """Choose members `first` to `last - 1`, each the point farthest from all before it.
 
@@ -144,16 +117,8 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
         _sink(heap, squares)
 
 
-@_compiled
-def _look(
-    cloud: Cloud,
-    selection: Selection,
-    x: int,
-    rival: int,
-    stop: int,
-    gaps: NDArray[np.float32],
-    where: NDArray[np.int64],
-) -> None:
+@compiled
+def _look(cloud: Cloud, selection: Selection, x: int, rival: int, stop: int, gaps: Sketches, where: Indices) -> None:
     """Lower the square of point `x` by the chosen ones before `stop`, until `rival` precedes it."""
     points, coarse, fine, growth, pad = cloud
     chosen, lanes, kept, squares, seen, _ = selection
@@ -176,13 +141,13 @@ def _look(
         seen[x] = end
 
 
-@_compiled
-def _precedes(squares: NDArray[np.float64], a: int, b: int) -> bool:
+@compiled
+def _precedes(squares: Squares, a: int, b: int) -> bool:
     return bool(squares[a] > squares[b] or (squares[a] == squares[b] and a < b))
 
 
-@_compiled
-def _sink(heap: NDArray[np.int64], squares: NDArray[np.float64]) -> None:
+@compiled
+def _sink(heap: Indices, squares: Squares) -> None:
     """Restore the order of the heap after the square of its top fell."""
     top = heap[0]
     place = 0
@@ -197,16 +162,16 @@ def _sink(heap: NDArray[np.int64], squares: NDArray[np.float64]) -> None:
     heap[place] = top
 
 
-@_compiled
-def _smallest(values: NDArray[np.float32]) -> np.float32:
+@compiled
+def _smallest(values: Sketches) -> np.float32:
     smallest = np.float32(np.inf)
     for c in range(values.shape[0]):
         smallest = min(smallest, values[c])
     return smallest
 
 
-@_compiled
-def _block_minima(row: NDArray[np.float32], lanes: NDArray[np.float32], minima: NDArray[np.float32]) -> None:
+@compiled
+def _block_minima(row: Sketches, lanes: Sketches, minima: Sketches) -> None:
     """The minimum of each BLOCK of `row`; `lanes` (BLOCK / 4,) is room to work in."""
     quarter = lanes.shape[0]
     whole = row.shape[0] // BLOCK
@@ -221,16 +186,11 @@ def _block_minima(row: NDArray[np.float32], lanes: NDArray[np.float32], minima: 
         minima[whole] = _smallest(row[whole * BLOCK :])
 
 
-@_compiled
+@compiled
 def refine_nearest(
-    queries: Floats,
-    bank: Floats,
-    proof: Proof,
-    budget: int,
-    squares: NDArray[np.float64],
-    indices: NDArray[np.int64],
+    queries: Floats, bank: Floats, proof: Proof, budget: int, squares: Squares, indices: Indices
 ) -> NDArray[np.bool_]:
-    """Fill `squares` and `indices` (q, k); says which queries were settled within `budget` exact distances.
+    """Fill `squares` and `indices` (q, k); tells which queries were settled within `budget` exact distances.
 
     The bounds in `proof` are overwritten.
     """
@@ -243,58 +203,82 @@ def refine_nearest(
     bounds = np.empty(m, np.float32)
     left = np.empty(m, np.int64)
     for i in range(queries.shape[0]):
-        row = lower[i]
-        best = squares[i]
-        order = indices[i]
+        row, best, order = lower[i], squares[i], indices[i]
         best[:] = np.inf
         order[:] = m
         _block_minima(row, lanes, minima)
-        for _ in range(k):  # the k most promising rows first: they make the limit tight
-            j = _lowest(row, minima)
-            _insert(best, order, _square_gap(queries[i], bank[j], np.inf), j)
-            row[j] = np.inf
-            block = j // BLOCK
-            minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+        _visit_lowest(queries[i], bank, row, minima, (best, order))
         limit = best[k - 1] * growth + pads[i]
-        count = 0
-        for block in range(minima.shape[0]):
-            if minima[block] > limit:
-                continue
-            for j in range(block * BLOCK, min(m, (block + 1) * BLOCK)):
-                if row[j] <= limit:
-                    bound = row[j] + _sketch_gap(fine[i], fine_bank[j])
-                    if bound <= limit:
-                        bounds[count] = bound
-                        left[count] = j
-                        count += 1
-        visited = k
-        if count > 0:  # by both stages the most promising row: the limit becomes tighter still
-            first = np.argmin(bounds[:count])
-            _insert(best, order, _square_gap(queries[i], bank[left[first]], best[k - 1]), left[first])
-            bounds[first] = np.inf
-            limit = best[k - 1] * growth + pads[i]
-        for c in range(count):
-            # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
-            if bounds[c] <= limit and (best[k - 1] > 0 or left[c] < order[k - 1]):
-                _insert(best, order, _square_gap(queries[i], bank[left[c]], best[k - 1]), left[c])
-                limit = best[k - 1] * growth + pads[i]
-                visited += 1
-                if visited > budget:
-                    settled[i] = False
-                    break
+        count = _rows_within(row, minima, fine[i], fine_bank, limit, (bounds, left))
+        rows = bounds[:count], left[:count]
+        settled[i] = _visit(queries[i], bank, rows, (growth, pads[i]), budget - k, (best, order))
     return settled
 
 
-@_compiled
-def _lowest(row: NDArray[np.float32], minima: NDArray[np.float32]) -> int:
+@compiled
+def _visit_lowest(query: Floats, bank: Floats, row: Sketches, minima: Sketches, nearest: Nearest) -> None:
+    """Compare with the k rows of the lowest bounds, which makes the limit tight; they leave `row` and `minima`."""
+    best, order = nearest
+    for _ in range(best.shape[0]):
+        j = _lowest(row, minima)
+        _insert(best, order, _square_gap(query, bank[j], np.inf), j)
+        row[j] = np.inf
+        block = j // BLOCK
+        minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+
+
+@compiled
+def _rows_within(row: Sketches, minima: Sketches, fine: Sketches, bank: Sketches, limit: float, out: Candidates) -> int:
+    """How many rows have a bound within `limit` by both stages; these rows and bounds are filled into `out`."""
+    bounds, left = out
+    count = 0
+    for block in range(minima.shape[0]):
+        if minima[block] > limit:
+            continue
+        for j in range(block * BLOCK, min(row.shape[0], (block + 1) * BLOCK)):
+            if row[j] <= limit:
+                bound = row[j] + _sketch_gap(fine, bank[j])
+                if bound <= limit:
+                    bounds[count] = bound
+                    left[count] = j
+                    count += 1
+    return count
+
+
+@compiled
+def _visit(query: Floats, bank: Floats, rows: Candidates, ceiling: Ceiling, budget: int, nearest: Nearest) -> bool:
+    """Compare with the rows that are left, the most promising first; False where `budget` distances do not suffice."""
+    bounds, left = rows
+    growth, pad = ceiling
+    best, order = nearest
+    last = best.shape[0] - 1
+    visited = 0
+    if bounds.shape[0] > 0:  # by both stages the most promising row: the limit becomes tighter still
+        first = np.argmin(bounds)
+        _insert(best, order, _square_gap(query, bank[left[first]], best[last]), left[first])
+        bounds[first] = np.inf
+    limit = best[last] * growth + pad
+    for c in range(bounds.shape[0]):
+        # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
+        if bounds[c] <= limit and (best[last] > 0 or left[c] < order[last]):
+            _insert(best, order, _square_gap(query, bank[left[c]], best[last]), left[c])
+            limit = best[last] * growth + pad
+            visited += 1
+            if visited > budget:
+                return False
+    return True
+
+
+@compiled
+def _lowest(row: Sketches, minima: Sketches) -> int:
     """Where `row` is smallest, given the minima of its blocks."""
     block = np.argmin(minima)
     first = block * BLOCK
     return int(first + np.argmin(row[first : first + BLOCK]))
 
 
-@_compiled
-def _insert(best: NDArray[np.float64], order: NDArray[np.int64], square: float, j: int) -> None:
+@compiled
+def _insert(best: Squares, order: Indices, square: float, j: int) -> None:
     """Put row `j` in its place among the k nearest, by distance and then by row; no place, no change."""
     place = best.shape[0]
     while place > 0 and (square < best[place - 1] or (square == best[place - 1] and j < order[place - 1])):

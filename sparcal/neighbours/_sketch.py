@@ -13,6 +13,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sparcal.errors import DataError
+
 _SAMPLE = 2048  # rows that the axes are found from; their quality decides speed, never a result
 _PIECE = 128  # coordinates in one product: rounding is bounded by the longest sum, so short sums prove more
 _SHARE = 1 / 256  # (a + b)² <= (1 + share) a² + (1 + 1/share) b²: keeps the rounding allowance free of roots
@@ -66,8 +68,8 @@ class Sketch:
         second: the other coordinates, and the length of what no axis covers. Lengths differ by no more than the rests
         themselves, so either pair of sketches still proves what `pad` says, with `staged_pad` for it.
         """
-        assert self.axes is not None
-        assert self.axes.dtype == torch.float64, "a length by Pythagoras needs the digits"
+        if self.axes is None or self.axes.dtype != torch.float64:
+            raise DataError("Sketch.staged needs float64 axes, got others: a length by Pythagoras needs the digits.")
         axes, held = self.axes / self.scale, min(first, self.width)
         coarse = points.new_zeros(len(points), first + 2, dtype=torch.float32)
         fine = points.new_zeros(len(points), self.width - held + 1, dtype=torch.float32)

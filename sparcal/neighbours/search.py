@@ -1,9 +1,8 @@
-"""Exact nearest neighbours and the greedy coreset, in bounded memory.
+"""Exact nearest neighbours in bounded memory.
 
-Both are exact: distances that decide are float64 sums of squared differences of the points as given, and
-everything faster (matrix products, leading coordinates, distances to some members only) just rules candidates out,
-with an allowance for its own rounding. Equal distances go to the lower index, and distances are equal if their float64
-sums are: a loop in float32 calls more of them equal, may then choose in another order, and covers as well.
+Distances that decide are float64 sums of squared differences of the points as given. Everything faster (matrix
+products, leading coordinates) only rules candidates out, with an allowance for its own rounding. Equal distances go to
+the lower row.
 """
 
 from __future__ import annotations
@@ -18,15 +17,13 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.neighbours._points import CACHE, check_points, loops_for
 from sparcal.neighbours._sketch import Sketch
 
 MEMORY = 256 * 2**20
 
-_TINY = 2**22  # below this many coordinate differences, compiled loops do not repay their import
-_CACHE = 2**22  # bytes worked on at a time: about what a processor keeps close
 _NEAREST_WIDTH = 96  # leading axes that rule out nearly all bank rows
 _NEAREST_COARSE = 16  # of these, in the product with all rows; the others are looked at for the rows it leaves
-_CORESET_WIDTH = 96
 _FEW = 16  # queries that are cheaper to compare with all candidates than to prepare all coordinates for
 
 
@@ -50,11 +47,10 @@ class Bank:
         """`rows`, checked and prepared; that costs about as much as searching them for one image."""
         _check_bank(rows)
         bounds = {}
-        large = rows.device.type == "cpu" and rows.shape[1] > _NEAREST_WIDTH and _FEW * rows.numel() > _TINY
-        if large and _compiled_loops() is not None:
+        wide = rows.device.type == "cpu" and rows.shape[1] > _NEAREST_WIDTH
+        if wide and loops_for(_FEW * rows.numel()) is not None:
             for first, block in _blocks(rows, torch.promote_types(rows.dtype, torch.float32), 1, memory):
-                found = _Bounds.of(block, None, memory, leading=True)
-                bounds[first, len(block), block.dtype] = found
+                bounds[first, len(block), block.dtype] = _Bounds.of(block, None, memory, leading=True)
         return cls(rows, memory, bounds)
 
     @classmethod
@@ -106,28 +102,6 @@ def _blocks(rows: Tensor, dtype: torch.dtype, k: int, memory: int) -> Iterator[t
         yield first, rows[first : first + step].detach().to(dtype).contiguous()
 
 
-def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor | None = None) -> Tensor:
-    """Indices of `size` points, each the farthest from those before it, in order of selection.
-
-    Args:
-        points: `(n, d)`.
-        start: the first member; ignored if `initial` is given.
-        initial: `(n,)` distances that stand for points outside the coreset; selection then begins at the largest.
-
-    The loops run on the CPU, on one thread, so that the indices are the same for points on any device; they need
-    about `450 * n + 400 * size` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
-    """
-    _check_coreset(points, size, start, initial)
-    rows = points.detach().to("cpu", torch.promote_types(points.dtype, torch.float32)).contiguous()
-    squares = torch.full((len(rows),), torch.inf, dtype=torch.float64)
-    if initial is not None:
-        squares = initial.detach().to("cpu", torch.float64).square()
-        start = int(squares.numpy().argmax())
-    loops = _compiled_loops() if rows.numel() * size > _TINY else None
-    chosen = _grow_plain(rows, squares, start, size) if loops is None else _grow(rows, squares, start, size, loops)
-    return chosen.to(points.device)
-
-
 @dataclass(frozen=True)
 class _Bounds:
     """Lower bounds on squared distances to all rows of a bank, by one matrix product of sketches."""
@@ -141,7 +115,7 @@ class _Bounds:
     def of(cls, bank: Tensor, queries: Tensor | None, memory: int, *, leading: bool) -> Self:
         """By leading axes or by all coordinates; for `queries`, or any that lie not much farther out than the bank."""
         dtype = _product_dtype()
-        chunk = max(1, min(_CACHE, memory // 16) // (4 * bank.shape[1]))
+        chunk = max(1, min(CACHE, memory // 16) // (4 * bank.shape[1]))
         others, room = ((), 2.0) if queries is None else ((queries,), 1.0)
         width = min(_NEAREST_WIDTH, bank.shape[1] // 2) if leading else None
         sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room)
@@ -187,7 +161,7 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int, known: _Bo
     (q, d), m = queries.shape, len(bank)
     found = queries.new_empty(q, k, dtype=torch.float64), queries.new_empty(q, k, dtype=torch.int64)
     todo = torch.arange(q, device=queries.device)
-    loops = _compiled_loops() if bank.device.type == "cpu" and q * m * d > _TINY else None
+    loops = loops_for(q * m * d) if bank.device.type == "cpu" else None
     leading = known if loops is not None and known is not None and known.serve(queries) else None
     if leading is None and loops is not None and d > _NEAREST_WIDTH and _sketch_pays(q, m):
         leading = _Bounds.of(bank, queries, memory, leading=True)
@@ -274,57 +248,14 @@ def _pair_squares(queries: Tensor, bank: Tensor, where: Tensor, memory: int) -> 
     return torch.cat([(queries[a].double() - bank[b].double()).square().sum(1) for a, b in parts]).view_as(where)
 
 
-def _grow(points: Tensor, squares: Tensor, start: int, size: int, loops: ModuleType) -> Tensor:
-    """The greedy selection in compiled loops, which look at few of the n * size distances."""
-    n, d = points.shape
-    chunk = max(1, _CACHE // (32 * d))
-    sketch = Sketch.of(points, width=_CORESET_WIDTH, chunk=chunk, dtype=torch.float64)
-    coarse, fine = (stage.numpy() for stage in sketch.staged(points, chunk, loops.COARSE - 1))
-    pad = sketch.staged_pad + (loops.COARSE + 8) * 2**-22  # the rounding of the product of the coarse stage
-    cloud = (points.numpy(), coarse, fine, sketch.growth, pad)
-    squares[start] = 0
-    chosen = np.full(size, start)
-    lanes = np.zeros((-(-size // loops.LANES), loops.COARSE + 1, loops.LANES), np.float32)
-    lanes[:, -1] = np.inf
-    lanes[0, :, 0] = coarse[start]
-    kept = np.empty((size, fine.shape[1]), np.float32)
-    kept[0] = fine[start]
-    heap = np.argsort(-squares.numpy(), kind="stable")
-    selection = (chosen, lanes, kept, squares.numpy(), np.zeros(n, np.int64), heap)
-    for first in range(1, size, 256):  # in parts, so that Ctrl-C is heard
-        loops.grow_coreset(cloud, selection, first, min(first + 256, size))
-    return torch.from_numpy(chosen)
-
-
-def _grow_plain(points: Tensor, squares: Tensor, start: int, size: int) -> Tensor:
-    """The greedy selection as its definition says, for few points or without a compiler."""
-    chosen = [start]
-    rows = max(1, _CACHE // (8 * points.shape[1]))
-    while len(chosen) < size:
-        centre = points[chosen[-1]].double()
-        gaps = torch.cat([(part.double() - centre).square().sum(1) for part in points.split(rows)])
-        squares = torch.minimum(squares, gaps)
-        chosen.append(int(squares.numpy().argmax()))  # numpy promises the first of equals
-    return torch.tensor(chosen)
-
-
-def _compiled_loops() -> ModuleType | None:
-    """The compiled loops, or None where numba cannot be imported."""
-    try:
-        from sparcal.neighbours import _kernels
-    except ImportError:
-        return None
-    return _kernels
-
-
 def _check_bank(bank: Tensor) -> None:
-    _check_points("nearest: bank", bank)
+    check_points("nearest: bank", bank)
     if len(bank) == 0:
         raise DataError("nearest needs a bank of at least one row, got none: fit the detector on at least one image.")
 
 
 def _check_queries(queries: Tensor, bank: Tensor, k: int) -> None:
-    _check_points("nearest: queries", queries)
+    check_points("nearest: queries", queries)
     if queries.shape[1] != bank.shape[1]:
         raise ShapeError(
             f"nearest needs queries and bank of one width, got {queries.shape[1]} and {bank.shape[1]} columns: "
@@ -332,34 +263,3 @@ def _check_queries(queries: Tensor, bank: Tensor, k: int) -> None:
         )
     if not 1 <= k <= len(bank):
         raise DataError(f"nearest needs k between 1 and the {len(bank)} rows of the bank, got {k}: choose another k.")
-
-
-def _check_coreset(points: Tensor, size: int, start: int, initial: Tensor | None) -> None:
-    _check_points("greedy_coreset: points", points)
-    n = len(points)
-    if not 1 <= size <= n:
-        raise DataError(f"greedy_coreset needs a size between 1 and the {n} points, got {size}: choose another size.")
-    if not 0 <= start < n:
-        raise DataError(f"greedy_coreset needs start between 0 and {n - 1}, got {start}: name one of the points.")
-    if initial is not None and initial.shape != (n,):
-        raise ShapeError(
-            f"greedy_coreset needs initial as ({n},), one distance per point, got {tuple(initial.shape)}: "
-            "reduce the distances to the starts to one per point."
-        )
-    if initial is not None and not bool((torch.isfinite(initial) & (initial >= 0)).all()):
-        raise DataError("greedy_coreset needs initial distances that are finite and not negative: check the starts.")
-
-
-def _check_points(name: str, points: Tensor) -> None:
-    if points.ndim != 2 or points.shape[1] == 0 or not points.is_floating_point():
-        raise ShapeError(
-            f"{name} must be a floating tensor (rows, columns), got {tuple(points.shape)} {points.dtype}: "
-            "flatten grids to one row per cell."
-        )
-    if len(points) == 0:
-        return
-    extremes = torch.stack(points.aminmax())  # NaN if any value is
-    if not bool((extremes.abs() < 1e18).all()):  # squares must not overflow float32
-        raise DataError(
-            f"{name} must be finite and below 1e18 in size, got {float(extremes.abs().max()):g}: look for damaged images or an overflow."
-        )

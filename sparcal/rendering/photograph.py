@@ -73,7 +73,7 @@ def develop(radiance: Array) -> NDArray[np.uint8]:
 
 def shade(surface: Surface, view: View, light: Light) -> Array:
     """Linear radiance `(3, H, W)` towards the camera: lamp and room, each scattered and mirrored."""
-    normal = normals(surface.height, view.pixel)
+    normal = surface_normals(surface.height, view.pixel)
     lamp, distance = towards_lamp(surface.height, light)
     lit = shadow(surface.height, view.pixel, light) * np.maximum(dot(normal, lamp), 0)
     lamplight = (1.6 * light.intensity * (1.5 / distance) ** 2 * lit) * planes(light.colour)
@@ -92,8 +92,8 @@ def unit(vectors: Array) -> Array:
     return vectors / f32(np.sqrt(dot(vectors, vectors)))
 
 
-def normals(height: Array, pixel: float) -> Array:
-    """Unit normals `(3, H, W)` of a height map."""
+def surface_normals(height: Array, pixel: float) -> Array:
+    """Unit vectors `(3, H, W)` that stand upright on a height map."""
     down, right = np.gradient(height, pixel)
     return unit(np.stack([-f32(right), -f32(down), np.ones_like(height)]))
 

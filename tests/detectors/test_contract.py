@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 import torch
 
+from sparcal import detectors
 from sparcal.corrections import Identity, MeanOnly
 from sparcal.detectors import (
     DETECTORS,
@@ -20,8 +23,10 @@ from sparcal.detectors import (
     PatchCore,
     SubspaceAD,
     WinCLIP,
+    detector_facts,
     for_cell_pixels,
 )
+from sparcal.detectors.export_rule import is_exportable
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.score import score_lot
 from sparcal.types import Detector, Features
@@ -100,8 +105,26 @@ def test_every_registered_detector_is_under_contract() -> None:
     assert {type(case.detector()) for case in CASES} == set(DETECTORS.values())
 
 
-def test_names_are_the_class_names_in_lower_case() -> None:
-    assert {name: found.__name__.lower() for name, found in DETECTORS.items()} == {name: name for name in DETECTORS}
+def test_the_registry_tells_what_the_classes_are() -> None:
+    for case in CASES:
+        detector = case.detector()
+        facts = detector_facts(type(detector).__name__.lower())
+        assert (facts.title, facts.family) == (type(detector).__name__, detector.family)
+        assert facts.exportable == is_exportable(detector)
+
+
+def test_a_detector_is_loaded_when_it_is_used() -> None:
+    code = (
+        "import sys; from sparcal.detectors import PaDiM; print(*(m for m in sys.modules if 'sparcal.detectors.' in m))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "sparcal.detectors.padim" in printed
+    assert "sparcal.detectors.patchcore" not in printed
+
+
+def test_an_unknown_detector_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Padim'; it offers DETECTORS, SPADE, AnomalyCLIP"):
+        _ = detectors.Padim
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

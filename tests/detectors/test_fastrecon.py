@@ -70,7 +70,7 @@ def test_shorter_features_score_as_float64_ones(dtype: torch.dtype, tolerance: f
 def test_blocks_of_images_do_not_change_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     detector, query = FastRecon(coreset=0.1).fit(images(4)), images(5, seed=1)
     whole = detector.score(query).cell
-    monkeypatch.setattr(fastrecon, "CHUNK_BYTES", 2 * 8 * 4 * 5 * 12)
+    monkeypatch.setattr(fastrecon, "_CHUNK_BYTES", 2 * 8 * 4 * 5 * 12)
     torch.testing.assert_close(detector.score(query).cell, whole)
 
 

@@ -105,7 +105,7 @@ def test_only_the_drawn_channels_count() -> None:
 def test_blocks_of_cells_change_nothing(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
     make = normal_features((3, 5, 8))
     whole = PaDiM().fit(make(images, 0)).score(make(4, 9))
-    monkeypatch.setattr(padim, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(padim, "_CHUNK_BYTES", 1)
     cell_by_cell = PaDiM().fit(make(images, 0)).score(make(4, 9))
     torch.testing.assert_close(cell_by_cell.cell, whole.cell, rtol=1e-6, atol=0)
 

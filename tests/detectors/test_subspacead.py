@@ -46,7 +46,7 @@ def test_mean_and_covariance_are_numpys_for_any_block_size(monkeypatch: pytest.M
     level = make(7, 0).levels[0] + 50
     points = level.flatten(0, 2).double().numpy()
     for block_bytes in (1, 5000, 2**26):
-        monkeypatch.setattr(subspacead, "CHUNK_BYTES", block_bytes)
+        monkeypatch.setattr(subspacead, "_CHUNK_BYTES", block_bytes)
         mean, covariance = mean_covariance(level)
         np.testing.assert_allclose(mean.numpy(), points.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(covariance.numpy(), np.cov(points, rowvar=False), rtol=1e-9, atol=1e-12)

@@ -18,10 +18,10 @@ from sparcal.cli import run
 from sparcal.errors import ArtifactError, DataError, MissingExtraError
 from sparcal.export import lot as export
 from sparcal.export import onnx as graphfile
-from sparcal.export import runner
 from sparcal.export.lot import export_lot, export_model, export_state
-from sparcal.export.lot_state import LotFacts, read_state
+from sparcal.export.lot_state import LotFacts, read_lot_state
 from sparcal.export.runner import load_exported, open_graph
+from sparcal.files.hashing import file_digest
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.rendering.parts import make_demo
 from sparcal.station.station import Station
@@ -123,7 +123,7 @@ def test_metadata_says_what_the_model_is(exported):
     assert said["encoder"] == model.encoder.id
     assert said["inputs"] == {"pixels": ["n", 3, 64, 64]}
     assert said["outputs"] == {"score": ["n"], "anomalous": ["n"], "map": ["n", 64, 64], "cells": ["n", 8, 8]}
-    assert said["files"] == {"model.onnx": runner.file_sha256(path)}
+    assert said["files"] == {"model.onnx": file_digest(path)}
     assert said["state"]["bank"] == ["m", 240]
     assert {"sparcal", "torch", "onnx", "onnxruntime"} <= set(said["versions"])
     assert max(said["difference_from_torch"].values()) < 1e-4
@@ -241,12 +241,12 @@ def without(monkeypatch, package):
 
 def test_the_state_holds_what_the_lot_decided(tmp_path):
     model = calibrated("padim")
-    state = read_state(export_state(model, tmp_path / "L1.safetensors"))
+    state = read_lot_state(export_state(model, tmp_path / "L1.safetensors"))
     assert state.facts == LotFacts("L1")
     assert state.threshold == pytest.approx(model.threshold, rel=1e-6)
-    np.testing.assert_array_equal(state.arrays["sparc_mean"], model.correction.mean_[0])
-    np.testing.assert_array_equal(state.arrays["sparc_basis"], model.correction.basis_[0])
-    np.testing.assert_array_equal(state.arrays["channels"], model.detector.channels_)
+    np.testing.assert_array_equal(state.arrays["sparc_mean"], model.calibrated.correction.mean_[0])
+    np.testing.assert_array_equal(state.arrays["sparc_basis"], model.calibrated.correction.basis_[0])
+    np.testing.assert_array_equal(state.arrays["channels"], model.calibrated.detector.channels_)
     assert state.arrays["gaussian_whitener"].shape == (8, 8, 9, 240)
 
 

@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from sparcal.errors import ArtifactError, DataError, MissingExtraError, ShapeError
+from sparcal.errors import ArtifactError, DataError, MissingExtraError
 from sparcal.export import runner
 from sparcal.export.lot import export_model, export_state
-from sparcal.export.lot_state import LotFacts, LotState, check_shapes, read_state, write_state
+from sparcal.export.lot_state import LotFacts
 from sparcal.export.runner import load_exported, main, save_map
 from sparcal.files.json_record import write_record
 from sparcal.imaging.maps import native_map, outside_value
@@ -77,7 +76,7 @@ def test_it_runs_where_there_is_no_torch(model, exported, part, tmp_path):
     assert said["verdict"] == "fail"
     assert (said["lot"], said["path"], said["map"]) == ("L1", str(part), str(heat))
     expected = native_map(
-        scores.cell[0], model.detector.map_rule, batch.geometries[0], outside=outside_value(scores.cell)
+        scores.cell[0], model.calibrated.detector.map_rule, batch.geometries[0], outside=outside_value(scores.cell)
     )
     np.testing.assert_allclose(np.load(heat), expected, rtol=1e-3)
 
@@ -101,7 +100,7 @@ def test_the_graph_is_fed_what_the_encoder_was_fed(preprocess, part):
 def test_the_exported_model_keeps_its_preprocessing(model, exported):
     loaded = load_exported(exported)
     assert loaded.preprocess == model.encoder.preprocess
-    assert loaded.map_rule == model.detector.map_rule
+    assert loaded.map_rule == model.calibrated.detector.map_rule
 
 
 def test_several_images_are_one_line_each(exported, part, capsys):
@@ -220,60 +219,3 @@ def test_16_bit_images_need_opencv(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(MissingExtraError, match="A 16-bit image needs OpenCV"):
         runner.open_image(tmp_path / "deep.png")
-
-
-def some_state():
-    return LotState(
-        LotFacts("L", 0.25, -1.0, ((4, 5, True),)),
-        "signature",
-        {"bank": np.ones((3, 2), np.float32), "threshold": np.array(0.5, np.float32)},
-    )
-
-
-def test_a_state_comes_back_whole(tmp_path):
-    state = read_state(write_state(some_state(), tmp_path / "s.safetensors"))
-    assert (state.facts, state.signature, state.threshold) == (some_state().facts, "signature", 0.5)
-    np.testing.assert_array_equal(state.arrays["bank"], np.ones((3, 2)))
-
-
-def test_damaged_and_foreign_states_are_refused(tmp_path):
-    path = write_state(some_state(), tmp_path / "s.safetensors")
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    (tmp_path / "flipped").write_bytes(content)
-    with pytest.raises(ArtifactError, match="flipped does not match its own digest"):
-        read_state(tmp_path / "flipped")
-    (tmp_path / "cut").write_bytes(content[:-5])
-    with pytest.raises(ArtifactError, match="cut is damaged or not a safetensors file"):
-        read_state(tmp_path / "cut")
-    with pytest.raises(ArtifactError, match="expected at .*none, got no file"):
-        read_state(tmp_path / "none")
-    from safetensors.torch import save_file
-
-    save_file({"x": torch.ones(1)}, tmp_path / "foreign")
-    with pytest.raises(ArtifactError, match="foreign is no state of a lot"):
-        read_state(tmp_path / "foreign")
-
-
-def test_a_state_of_another_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparcal.export.lot_state.FORMAT", 2)
-    path = write_state(some_state(), tmp_path / "s.safetensors")
-    monkeypatch.undo()
-    with pytest.raises(ArtifactError, match="has format 2, this sparcal reads 1"):
-        read_state(path)
-
-
-def test_reading_a_state_without_safetensors_names_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(MissingExtraError, match="run pip install safetensors"):
-        read_state(tmp_path / "s.safetensors")
-
-
-def test_shapes_must_fit():
-    check_shapes({"a": (5, 2), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
-    with pytest.raises(ShapeError, match=r"The lot 'L' must give a as \(m, 2\), got \(5, 3\)"):
-        check_shapes({"a": (5, 3), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
-    with pytest.raises(ShapeError, match=r"must give a as \(m, 2\), got \(5,\)"):
-        check_shapes({"a": (5,), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
-    with pytest.raises(ShapeError, match="must give the tensors a, b, got a"):
-        check_shapes({"a": (5, 2)}, {"a": ("m", 2), "b": ()}, "The lot 'L'")

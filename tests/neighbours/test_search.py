@@ -1,4 +1,4 @@
-"""Exact nearest neighbours and the greedy coreset, against slow and obvious versions."""
+"""Exact nearest neighbours against a slow and obvious version."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,20 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.neighbours import search as neighbours
-from sparcal.neighbours._sketch import Sketch
-from sparcal.neighbours.search import Bank, greedy_coreset, nearest
+from sparcal.neighbours import Bank, _points, nearest
+from tests.support.points import clustered, small_points
 
 both_routes = pytest.mark.usefixtures("route")
-
-
-@pytest.fixture(params=["plain", "compiled"])
-def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send inputs of any size through the torch loops, or through the compiled ones."""
-    if request.param == "plain":
-        monkeypatch.setattr(neighbours, "_compiled_loops", lambda: None)
-    monkeypatch.setattr(neighbours, "_TINY", 0)
-    monkeypatch.setattr(neighbours, "_sketch_pays", lambda _q, _m: True)
 
 
 def naive_nearest(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -35,40 +24,6 @@ def naive_nearest(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor
     squares = torch.stack([torch.stack([(x - y).square().sum() for y in b]) for x in a])
     squares, order = squares.sort(dim=1, stable=True)
     return squares[:, :k], order[:, :k]
-
-
-def naive_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor | None = None) -> list[int]:
-    x = points.double().numpy()
-    if initial is None:
-        chosen, distance = [start], np.sqrt(((x - x[start]) ** 2).sum(1))
-    else:
-        chosen, distance = [], initial.double().numpy()
-    while len(chosen) < size:
-        chosen.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.sqrt(((x - x[chosen[-1]]) ** 2).sum(1)))
-    return chosen
-
-
-def clustered(n: int, d: int, seed: int) -> Tensor:
-    """Points around a few centres, most of their spread along a few axes, far from the origin."""
-    generator = torch.Generator().manual_seed(seed)
-    spread = torch.arange(1, d + 1) ** -0.8
-    centres = 3 * torch.randn(7, d, generator=generator) * spread
-    noise = torch.randn(n, d, generator=generator) * spread
-    return centres[torch.randint(7, (n,), generator=generator)] + noise + 10
-
-
-def covering_radius(points: Tensor, chosen: Tensor) -> float:
-    return float(torch.cdist(points.double(), points[chosen].double()).amin(1).max())
-
-
-small_points = st.integers(1, 12).flatmap(
-    lambda n: st.integers(1, 3).flatmap(
-        lambda d: st.lists(st.lists(st.integers(-3, 3).map(float), min_size=d, max_size=d), min_size=n, max_size=n).map(
-            torch.tensor
-        )
-    )
-)
 
 
 class TestNearest:
@@ -166,9 +121,11 @@ class TestNearest:
         k = data.draw(st.integers(1, len(bank)))
         squares, expected = naive_nearest(queries, bank, k)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(neighbours, "_TINY", data.draw(st.sampled_from([0, 2**22])))
-            found, indices = nearest(queries, bank, k=k, squared=True, memory=data.draw(st.sampled_from([1, 2**20])))
-        assert torch.equal(found.double(), squares)
+            patch.setattr(_points, "TINY", data.draw(st.sampled_from([0, 2**22])))
+            distances, indices = nearest(
+                queries, bank, k=k, squared=True, memory=data.draw(st.sampled_from([1, 2**20]))
+            )
+        assert torch.equal(distances.double(), squares)
         assert torch.equal(indices, expected)
 
     def test_rejects_bad_inputs_in_one_sentence(self) -> None:
@@ -238,7 +195,7 @@ class TestBank:
         assert torch.equal(found[1], expected[1])
 
     def test_matmul_precision_lowered_after_preparation(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(neighbours, "_TINY", 0)
+        monkeypatch.setattr(_points, "TINY", 0)
         rows, queries = clustered(150, 120, 0), clustered(20, 120, 1)
         bank = Bank.of(rows)
         (bounds,) = bank.bounds.values()
@@ -273,170 +230,10 @@ def test_queries_that_leading_axes_do_not_settle(hard: int) -> None:
     torch.testing.assert_close(distances.double(), squares.sqrt(), rtol=1e-6, atol=1e-6)
 
 
-class TestGreedyCoreset:
-    @both_routes
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-    def test_equals_the_naive_loop_on_random_points(self, dtype: torch.dtype) -> None:
-        points = torch.randn(400, 20, generator=torch.Generator().manual_seed(0)).to(dtype)
-        assert greedy_coreset(points, 150, start=7).tolist() == naive_coreset(points, 150, start=7)
-
-    @both_routes
-    def test_equals_the_naive_loop_on_clusters(self) -> None:
-        points = clustered(700, 90, 3)
-        assert greedy_coreset(points, 300).tolist() == naive_coreset(points, 300)
-
-    @both_routes
-    def test_equals_the_naive_loop_from_anchor_distances(self) -> None:
-        points = clustered(600, 30, 4)
-        initial = torch.cdist(points, points[::60]).mean(1)
-        assert greedy_coreset(points, 200, initial=initial).tolist() == naive_coreset(points, 200, initial=initial)
-
-    @both_routes
-    def test_anchor_distances_need_not_be_distances(self) -> None:
-        points = clustered(300, 30, 5)
-        initial = torch.rand(300, generator=torch.Generator().manual_seed(0)) * 9
-        assert greedy_coreset(points, 80, initial=initial).tolist() == naive_coreset(points, 80, initial=initial)
-
-    @both_routes
-    def test_equals_the_naive_loop_on_duplicated_points(self) -> None:
-        points = clustered(60, 40, 6).repeat(4, 1)
-        assert greedy_coreset(points, 60, start=200).tolist() == naive_coreset(points, 60, start=200)
-
-    @both_routes
-    def test_repeats_index_zero_once_everything_is_covered(self) -> None:
-        points = clustered(5, 8, 7).repeat(3, 1)
-        chosen = greedy_coreset(points, 8, start=12)
-        assert chosen.tolist() == naive_coreset(points, 8, start=12)
-        assert chosen[5:].tolist() == [0, 0, 0]
-
-    @both_routes
-    def test_points_with_a_large_offset(self) -> None:
-        points = clustered(300, 40, 8) * 1e-3 + 1000
-        assert greedy_coreset(points, 100).tolist() == naive_coreset(points, 100)
-
-    @both_routes
-    def test_all_points(self) -> None:
-        points = clustered(50, 6, 9)
-        assert sorted(greedy_coreset(points, 50).tolist()) == list(range(50))
-
-    @settings(deadline=None, max_examples=150)
-    @given(points=small_points, data=st.data())
-    def test_integer_grids_full_of_ties(self, points: Tensor, data: st.DataObject) -> None:
-        size = data.draw(st.integers(1, len(points)))
-        start = data.draw(st.integers(0, len(points) - 1))
-        values = st.lists(st.integers(0, 9).map(float), min_size=len(points), max_size=len(points))
-        initial = data.draw(st.none() | values.map(torch.tensor))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(neighbours, "_TINY", data.draw(st.sampled_from([0, 2**22])))
-            chosen = greedy_coreset(points, size, start=start, initial=initial)
-        assert chosen.tolist() == naive_coreset(points, size, start=start, initial=initial)
-        assert chosen.dtype == torch.int64
-
-    @settings(deadline=None, max_examples=50)
-    @given(seed=st.integers(0, 2**20), n=st.integers(2, 120), d=st.integers(1, 40))
-    def test_the_covering_radius_is_at_most_the_gap_between_members(self, seed: int, n: int, d: int) -> None:
-        points = torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
-        chosen = greedy_coreset(points, n // 2)
-        members = points[chosen].double()
-        gaps = torch.cdist(members, members).fill_diagonal_(torch.inf)
-        assert covering_radius(points, chosen) <= float(gaps.min()) * (1 + 1e-6)
-
-    def test_a_float32_loop_covers_as_well(self) -> None:
-        points = clustered(3000, 64, 10)
-        distance, peer = torch.full((3000,), torch.inf), [0]
-        for _ in range(299):
-            distance = torch.minimum(distance, torch.linalg.norm(points - points[peer[-1]], dim=1))
-            peer.append(int(distance.argmax()))
-        ours = covering_radius(points, greedy_coreset(points, 300))
-        assert ours == pytest.approx(covering_radius(points, torch.tensor(peer)), rel=1e-5)
-
-    @both_routes
-    def test_inputs_are_left_alone(self) -> None:
-        points, initial = clustered(100, 20, 11), torch.ones(100, dtype=torch.float64)
-        before, anchors = points.clone(), initial.clone()
-        greedy_coreset(points, 30, initial=initial)
-        assert torch.equal(points, before)
-        assert torch.equal(initial, anchors)
-
-    def test_rejects_bad_inputs_in_one_sentence(self) -> None:
-        points = torch.ones(5, 2)
-        for size in (0, 6):
-            with pytest.raises(DataError, match=rf"size between 1 and the 5 points, got {size}"):
-                greedy_coreset(points, size)
-        for start in (-1, 5):
-            with pytest.raises(DataError, match=rf"start between 0 and 4, got {start}"):
-                greedy_coreset(points, 2, start=start)
-        with pytest.raises(ShapeError, match=r"initial as \(5,\), one distance per point, got \(4,\)"):
-            greedy_coreset(points, 2, initial=torch.ones(4))
-        for bad in (-1.0, torch.nan, torch.inf):
-            with pytest.raises(DataError, match=r"initial distances that are finite and not negative"):
-                greedy_coreset(points, 2, initial=torch.tensor([1.0, bad, 1, 1, 1]))
-        with pytest.raises(ShapeError, match=r"points must be a floating tensor"):
-            greedy_coreset(points[None], 2)
-        with pytest.raises(DataError, match=r"points must be finite"):
-            greedy_coreset(points * torch.nan, 2)
-
-
-class TestSketch:
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    def test_never_makes_points_look_farther_apart_than_its_limit_says(self, dtype: torch.dtype) -> None:
-        points = clustered(200, 300, 0) + 100
-        sketch = Sketch.of(points, width=16, chunk=64, dtype=dtype)
-        coordinates = sketch(points, 64).double()
-        true, seen = torch.cdist(points.double(), points.double()) ** 2, torch.cdist(coordinates, coordinates) ** 2
-        assert (seen <= true * sketch.growth + sketch.pad).all()
-        assert (seen * sketch.scale**2).sum() > 0.5 * true.sum(), "leading axes must hold most of the spread"
-
-    @pytest.mark.parametrize("width", [8, 24, 300])  # fewer axes than the first stage has room for, more, and all
-    def test_stages_never_make_points_look_farther_apart_than_their_limit_says(self, width: int) -> None:
-        points = clustered(200, 300, 0) + 100
-        points[100:] = points[:100] * (1 + 1e-6)
-        sketch = Sketch.of(points, width=width, chunk=64, dtype=torch.float64)
-        coarse, fine = (stage.double() for stage in sketch.staged(points, 64, 12))
-        true = torch.cdist(points.double(), points.double()) ** 2
-        leading = torch.cat((coarse[:, :12], fine), dim=1)
-        for stage in (coarse[:, :13], leading):
-            seen = torch.cdist(stage, stage) ** 2
-            assert (seen <= true * sketch.growth + sketch.staged_pad).all()
-        torch.testing.assert_close(coarse[:, 13], coarse[:, :13].square().sum(1))
-        torch.testing.assert_close(leading.norm(dim=1), (points.double() - sketch.centre).norm(dim=1) / sketch.scale)
-
-    def test_axes_are_orthonormal_by_falling_variance(self) -> None:
-        points = clustered(500, 60, 1)
-        sketch = Sketch.of(points, width=8, chunk=100, dtype=torch.float64)
-        assert sketch.axes is not None
-        torch.testing.assert_close(sketch.axes.T @ sketch.axes, torch.eye(8).double())
-        variance = sketch(points, 100).var(0)
-        assert (variance.diff() <= 1e-3 * variance[0]).all()
-
-
-def test_works_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "sparcal.neighbours._kernels", raising=False)
-    monkeypatch.delattr("sparcal.neighbours._kernels", raising=False)
-    assert neighbours._compiled_loops() is None
-
-
-def test_works_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import caching
-
-    from sparcal.neighbours import _kernels
-
-    def refuse(*_: object) -> None:
-        raise RuntimeError("cannot cache function: no locator available")
-
-    monkeypatch.setattr(caching.FunctionCache, "__init__", refuse)
-
-    def double(x: float) -> float:
-        return 2 * x
-
-    assert _kernels._compiled(double)(3.0) == 6.0
-
-
 MEASURE = """
 import re, torch
 from pathlib import Path
-from sparcal.neighbours.search import Bank, greedy_coreset, nearest
+from sparcal.neighbours import Bank, greedy_coreset, nearest
 
 def peak():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))

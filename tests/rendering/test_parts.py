@@ -27,7 +27,7 @@ from sparcal.rendering.parts import (
     render_part,
     write_demo,
 )
-from sparcal.rendering.photograph import develop, gloss, normals, shadow
+from sparcal.rendering.photograph import develop, gloss, shadow, surface_normals
 from sparcal.rendering.workpiece import Drawing, Surface, View, machine, polyline_distance, view_part
 
 SIZE = 128
@@ -264,7 +264,7 @@ def test_polyline_distance_equals_a_loop_over_dense_points() -> None:
 
 def test_normals_of_a_ramp_are_known() -> None:
     slope = np.tile(np.arange(64, dtype=np.float32) * 2, (64, 1))
-    assert np.allclose(normals(slope, 2.0)[:, 5, 5], np.array([-1, 0, 1]) / np.sqrt(2))
+    assert np.allclose(surface_normals(slope, 2.0)[:, 5, 5], np.array([-1, 0, 1]) / np.sqrt(2))
 
 
 def test_shadow_of_a_wall_falls_away_from_the_lamp_as_far_as_its_height_says() -> None:

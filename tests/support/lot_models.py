@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import torch
 
 from sparcal import SPARC, encode, load_encoder
+from sparcal.calibration.held_out import CalibratedDetector
 from sparcal.detectors import AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cell_pixels
 from sparcal.export.graph import LotModel
 from sparcal.export.lot_state import LotFacts
@@ -49,9 +51,9 @@ def calibrated(name, encoder=None, *, lot="L1", reference=10, k=4, seed=1, corre
     sparc = (correction or SPARC()).fit(normals, train)
     detector = for_cell_pixels(DETECTORS[name](), encoder.cell_pixels)
     detector.fit(sparc.apply_reference(train) if sparc.on != "test" else train)
-    model = LotModel(encoder, sparc, detector, 0.0, LotFacts(lot))
+    model = LotModel(encoder, CalibratedDetector(sparc, detector), 0.0, LotFacts(lot))
     scores, _ = model.score(pixels(6, seed=7, encoder=encoder))
-    return LotModel(encoder, sparc, detector, float(scores.image.median()), LotFacts(lot))
+    return replace(model, threshold=float(scores.image.median()))
 
 
 def pixels(count, *, seed, encoder=None, defects=False):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sparcal.artifacts import load, save
 from sparcal.errors import ShapeError
 from sparcal.sparc import SPARC
-from sparcal.types import Correction, Features, require_fitted
+from sparcal.types import Correction, Features, fitted
 
 Levels = tuple[Tensor, ...]  # (n, h, w, d) each
 
@@ -75,10 +75,7 @@ class CorrectionLayer(nn.Module):
 def layer_of(correction: Correction) -> nn.Module:
     """The layer that corrects test features as `correction.apply` does."""
     if type(correction) is SPARC:
-        require_fitted(correction, "basis_")
-        assert correction.mean_ is not None
-        assert correction.basis_ is not None
-        return SparcLayer(correction.mean_, correction.basis_)
+        return SparcLayer(fitted(correction, correction.mean_), fitted(correction, correction.basis_))
     return CorrectionLayer(correction)
 
 

@@ -1,0 +1,69 @@
+"""A lot's state as a file: comes back whole, and damaged or foreign ones are refused."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from sparcal.errors import ArtifactError, MissingExtraError, ShapeError
+from sparcal.export.lot_state import LotFacts, LotState, check_shapes, read_lot_state, write_lot_state
+
+
+def some_state():
+    return LotState(
+        LotFacts("L", 0.25, -1.0, ((4, 5, True),)),
+        "signature",
+        {"bank": np.ones((3, 2), np.float32), "threshold": np.array(0.5, np.float32)},
+    )
+
+
+def test_a_state_comes_back_whole(tmp_path):
+    state = read_lot_state(write_lot_state(some_state(), tmp_path / "s.safetensors"))
+    assert (state.facts, state.signature, state.threshold) == (some_state().facts, "signature", 0.5)
+    np.testing.assert_array_equal(state.arrays["bank"], np.ones((3, 2)))
+
+
+def test_damaged_and_foreign_states_are_refused(tmp_path):
+    path = write_lot_state(some_state(), tmp_path / "s.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "flipped").write_bytes(content)
+    with pytest.raises(ArtifactError, match="flipped does not match its own digest"):
+        read_lot_state(tmp_path / "flipped")
+    (tmp_path / "cut").write_bytes(content[:-5])
+    with pytest.raises(ArtifactError, match="cut is damaged or not a safetensors file"):
+        read_lot_state(tmp_path / "cut")
+    with pytest.raises(ArtifactError, match="expected at .*none, got no file"):
+        read_lot_state(tmp_path / "none")
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.ones(1)}, tmp_path / "foreign")
+    with pytest.raises(ArtifactError, match="foreign is no state of a lot"):
+        read_lot_state(tmp_path / "foreign")
+
+
+def test_a_state_of_another_format_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparcal.export.lot_state.STATE_FORMAT", 2)
+    path = write_lot_state(some_state(), tmp_path / "s.safetensors")
+    monkeypatch.undo()
+    with pytest.raises(ArtifactError, match="has format 2, this sparcal reads 1"):
+        read_lot_state(path)
+
+
+def test_reading_a_state_without_safetensors_names_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(MissingExtraError, match="run pip install safetensors"):
+        read_lot_state(tmp_path / "s.safetensors")
+
+
+def test_shapes_must_fit():
+    check_shapes({"a": (5, 2), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
+    with pytest.raises(ShapeError, match=r"The lot 'L' must give a as \(m, 2\), got \(5, 3\)"):
+        check_shapes({"a": (5, 3), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
+    with pytest.raises(ShapeError, match=r"must give a as \(m, 2\), got \(5,\)"):
+        check_shapes({"a": (5,), "b": ()}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
+    with pytest.raises(ShapeError, match="must give the tensors a, b, got a"):
+        check_shapes({"a": (5, 2)}, {"a": ("m", 2), "b": ()}, "The lot 'L'")
