@@ -22,9 +22,9 @@ def pitted(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     centre = face_point(rng, margin=radius + 2)
     squeeze, angle = rng.uniform(0.7, 1), rng.uniform(0, np.pi)
     sunk = bowl(part, amount, radius=radius, squeeze=squeeze, angle=angle, centre=centre)
-    dull = replace(sunk, mirror=sunk.mirror * 0.35, diffuse=sunk.diffuse * 0.5)
+    dull = replace(sunk, mirror=sunk.mirror * 0.15, diffuse=sunk.diffuse * 0.3)
     depth = np.maximum(part.surface.height - sunk.height, 0) / radius
-    return replace(sunk.blend(dull, np.clip(6 * depth, 0, amount.strength)), height=sunk.height)
+    return replace(sunk.blend(dull, np.clip(10 * depth, 0, amount.strength)), height=sunk.height)
 
 
 def stained(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:

@@ -10,7 +10,7 @@ from sparcal.rendering.damage import Amount, Damage, Film, Sound, bent_line, gro
 from sparcal.rendering.fabric import TABLE, THICKNESS, Threads, lay, weave
 from sparcal.rendering.surface import Array, Surface, f32, inside, length, noise, polyline_distance
 
-OIL = Film((0.13, 0.11, 0.07), lumps=6, bulge=0.16, edge=0)
+OIL = Film((0.13, 0.11, 0.07), lumps=6, bulge=0.16, edge=0.6)
 SOAKED = Film((0.13, 0.11, 0.07), lumps=18, bulge=0.2, edge=0)
 MIDDLE = (80.0, 80.0)  # where a small defect may lie, so that it stays in the image
 

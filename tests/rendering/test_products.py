@@ -80,6 +80,13 @@ def test_a_small_defect_changes_the_image_inside_its_mask_and_nowhere_else(
         assert (changed[bad.mask] > 0).mean() > 0.3
 
 
+@pytest.mark.parametrize(("product", "defect"), SMALL)
+def test_a_small_defect_at_full_strength_is_plain_to_see(product: ProductName, defect: str) -> None:
+    bad = render_part(11, light=TRAINING_LIGHT, product=product, defect=defect)
+    good = render_part(11, light=TRAINING_LIGHT, product=product)
+    assert difference(bad, good)[bad.mask].mean() > 8
+
+
 @pytest.mark.parametrize(("product", "defect"), LARGE)
 def test_a_large_defect_is_large_and_only_its_shadow_leaves_the_mask(product: ProductName, defect: str) -> None:
     for seed in range(4):
