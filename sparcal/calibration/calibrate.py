@@ -166,13 +166,14 @@ def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
     few = inputs.few()
     held_out = _try(few, parts, CandidateCorrection(UNCHECKED))
     statistics = None if held_out is None else left_out_residuals(calibration, few.reference)
+    maps, spread = None if held_out is None else held_out.good.cell, _log_spread(inputs.own[0])
     shift, shifted = look.check_shift(calibration, inputs.reference)
     checks = (
         look.check_number(len(names)),
         look.check_duplicates(calibration, inputs.reference, names, hashes, inputs.hashes),
         look.check_alignment(calibration, inputs.reference, names),
-        look.check_odd(None if held_out is None else held_out.good.cell, _log_spread(inputs.own[0]), names),
-        look.check_alone(None if held_out is None else held_out.good.cell, names),
+        look.check_odd(maps, spread, names),
+        look.check_alone(maps, spread, names),
         shift,
     )
     return Screening(few, held_out, statistics, shifted, checks)

@@ -34,8 +34,9 @@ Verdict = Literal["ok", "look", "stop"]
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
 ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
-ODD, CONSPICUOUS = 4.5, 3.5  # standard deviations above the other parts; speed/studies/evidence.py has the measurement
-ALONE = 1.6  # times the typical cell of the other parts
+# Standard deviations above the other parts, tuned on photographs of bottles and on rendered plates; docs/station.md.
+ODD, CONSPICUOUS = 5.0, 3.5
+ALONE = 3.3  # of the part's typical cell; beyond it a light or fixture explains more than a defect would
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give
 LIFTS = 1.5  # times the median: one normal decides how high the threshold is
 ENOUGH = 0.8  # share of planted defects below which a person should look
@@ -133,6 +134,7 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
         return Check("odd one out", 0.0, "look", f"{len(names)} images are too few to leave one out: show at least 3.")
     level, prominence = oddness(maps, own_spread)
     each = torch.maximum(level, prominence)
+    each = torch.where(loneliness(maps, own_spread) > ALONE, 0.0, each)  # `check_alone` speaks of these
     number = float(each.max())
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
     odd = _above(ODD, each, names)
@@ -151,24 +153,24 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
     return Check("odd one out", number, "ok", f"No part is odd; the most conspicuous one lies {measure}.")
 
 
-def check_alone(maps: Tensor | None, names: Sequence[str]) -> Check:
+def check_alone(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> Check:
     """Whether a part is the only one under its light or in its fixture.
 
     Args:
-        maps: as for `check_odd`.
+        maps, own_spread: as for `check_odd`.
     """
     if maps is None or len(maps) < FEW:
         return Check("alone", 0.0, "ok", f"{len(names)} images are too few to tell which stand alone.")
-    each = loneliness(maps)
+    each = loneliness(maps, own_spread)
     number = float(each.max())
     alone = _above(ALONE, each, names)
     if not alone:
         return Check("alone", number, "ok", "Every part has another one like it among the parts shown.")
     verb = "is the only one of its kind" if len(alone) == 1 else "are each the only one of their kind"
     sentence = (
-        f"{', '.join(alone)} {verb}: the whole part looks different from the others, {number:.1f} times as much as they do "
-        "among each other. Show another part under the same light or in the same fixture; until then parts like it may be "
-        "rejected, and the threshold is higher than it needs to be."
+        f"{', '.join(alone)} {verb}: all of it looks different from the others, not just one spot. If it is good, show "
+        "another part under the same light or in the same fixture; until then parts like it may be rejected, and the "
+        "threshold is higher than it needs to be."
     )
     return Check("alone", number, "look", sentence, alone)
 

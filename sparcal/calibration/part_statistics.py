@@ -83,15 +83,18 @@ def _against_others(values: Tensor, own_spread: float) -> Tensor:
     return torch.tensor(each, dtype=torch.float64)
 
 
-def loneliness(maps: Tensor) -> Tensor:
-    """(k,): by what factor the typical cell of each left-out part scores above that of the other parts.
+def loneliness(maps: Tensor, own_spread: float) -> Tensor:
+    """(k,): how far the typical cell of each left-out part scores above that of the others, in the station's deviations.
 
-    A light or fixture that no other part shares raises the whole part once it is left out; a defect does not.
+    A light or fixture that no other part shares raises the whole part once it is left out; a defect raises it less.
+
+    Args:
+        maps, own_spread: as for `oddness`.
     """
-    typical = maps.flatten(1).double().median(dim=1).values
+    typical = maps.flatten(1).double().median(dim=1).values.clamp_min(torch.finfo(torch.float32).tiny).log()
     k = len(typical)
     others = torch.stack([torch.cat([typical[:j], typical[j + 1 :]]).median() for j in range(k)])
-    return typical / others.clamp_min(torch.finfo(torch.float32).tiny)
+    return (typical - others) / max(own_spread, 1e-9)
 
 
 def spread_and_offset(calibration: Features, reference: Features) -> tuple[float, float]:

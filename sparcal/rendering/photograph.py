@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import DataError
-from sparcal.rendering.workpiece import FRAME, Array, Surface, View, f32, planes
+from sparcal.rendering.surface import FRAME, Array, Surface, View, f32, planes
 
 LOWEST_LAMP = 0.2  # image widths; the part itself is a tenth of one high
 

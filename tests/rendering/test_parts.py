@@ -15,9 +15,9 @@ from PIL import Image
 
 from sparcal.errors import DataError
 from sparcal.rendering.parts import (
-    DEFECTS,
     LOT_LIGHTS,
     MOVED_CAMERA,
+    PRODUCTS,
     TRAINING_LIGHT,
     DemoSet,
     Light,
@@ -28,9 +28,11 @@ from sparcal.rendering.parts import (
     write_demo,
 )
 from sparcal.rendering.photograph import develop, gloss, shadow, surface_normals
-from sparcal.rendering.workpiece import Drawing, Surface, View, machine, polyline_distance, view_part
+from sparcal.rendering.plate import Drawing, machine
+from sparcal.rendering.surface import Surface, View, polyline_distance, view_part
 
 SIZE = 128
+DEFECTS = tuple(PRODUCTS["plate"].small)
 
 
 def digest(part: Part) -> str:
@@ -219,9 +221,9 @@ def test_write_demo_refuses_a_folder_that_holds_something(tmp_path: Path) -> Non
 
 
 def test_unknown_names_list_the_valid_ones() -> None:
-    with pytest.raises(DataError, match=f"unknown defect 'rust'; choose from {', '.join(DEFECTS)}"):
+    with pytest.raises(DataError, match=f"unknown defect 'rust' of a plate; choose from {', '.join(DEFECTS)}"):
         render_part(0, light=TRAINING_LIGHT, defect="rust")
-    with pytest.raises(DataError, match="unknown shift 'tilted'; choose from lights, random, none, moved"):
+    with pytest.raises(DataError, match=r"unknown shift 'tilted'; choose from .*, moved, lights\+moved\."):
         make_demo(0, shift="tilted")  # type: ignore[arg-type]
 
 

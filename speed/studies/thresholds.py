@@ -1,6 +1,6 @@
 """Do thresholds hold? Requested against measured false-reject rates on rendered lots, and planted defects found.
 
-    python -m speed.thresholds [--stations 5] [--good 200] [--train 120] [--host patchcore] [--json FILE]
+    python -m speed.studies.thresholds [--stations 5] [--good 200] [--train 120] [--host patchcore] [--json FILE]
 
 Stations of rendered parts under one light, on the bundled encoder, each from parts of its own. On each, a lot of every
 kind: five other lights in turn; the same lights drawn at random, so that the normals may miss one; a moved camera; no

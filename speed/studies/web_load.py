@@ -1,6 +1,6 @@
 """How the web station holds up: many clients read results and pictures while a lot is being scored.
 
-    python speed/web.py [--clients 200] [--seconds 20] [--images 60] [--json FILE]
+    python -m speed.studies.web_load [--clients 200] [--seconds 20] [--images 60] [--json FILE]
 
 Renders parts, fits a station, serves it in processes of its own, sends images to be judged, and lets every client
 read like an open page does: the page, the state, the worst scores, thumbnails, heat maps. Prints requests, errors and
@@ -22,8 +22,6 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.served import build_station, serve
 

@@ -1,0 +1,51 @@
+"""Images of good parts that are kept beside a station or a lot, so that its self-test can be run again at any time.
+
+A file is copied as it is, so that its pixels stay exactly the same; an image that came from memory is kept as PNG.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sparcal.errors import ArtifactError
+from sparcal.files.hashing import file_digest
+from sparcal.imaging.decode import ImageSource, open_image
+
+FOLDER = "parts"
+
+
+def keep_images(folder: Path, sources: Sequence[ImageSource]) -> dict[str, str]:
+    """Copy images into a folder; returns the SHA-256 of each, under its name relative to the folder, in order."""
+    kept: dict[str, str] = {}
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    for number, source in enumerate(sources):
+        is_file = isinstance(source, Path | str)
+        name = f"{FOLDER}/{number:03d}{Path(source).suffix.lower() if is_file else '.png'}"
+        if is_file:
+            shutil.copyfile(source, folder / name)
+        else:
+            open_image(source).save(folder / name, format="PNG")
+        kept[name] = file_digest(folder / name)
+    return kept
+
+
+def kept_images(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """The images that were kept, in order, each checked against its digest.
+
+    Args:
+        files: SHA-256 of each file, as the record has them; other files than kept images are passed over.
+    """
+    paths = []
+    for name, digest in sorted(files.items()):
+        if not name.startswith(f"{FOLDER}/"):
+            continue
+        path = folder / name
+        if not path.is_file() or file_digest(path) != digest:
+            raise ArtifactError(
+                f"{path} was expected to be as it was written, got a missing or changed file: restore it from a copy, "
+                "or calibrate again under another name."
+            )
+        paths.append(path)
+    return paths
