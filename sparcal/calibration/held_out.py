@@ -18,10 +18,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sparcal.calibration.map_peaks import peaks, peaks_on
 from sparcal.calibration.planted_parts import PlantedParts
-from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value
+from sparcal.corrections import Identity
+from sparcal.imaging.maps import MapRule
 from sparcal.imaging.preprocess import Geometry
-from sparcal.neighbours.search import greedy_coreset
+from sparcal.neighbours.coreset import greedy_coreset
 from sparcal.score import CalibratedDetector, judged_side, reference_side
 from sparcal.threads import in_order
 from sparcal.types import Correction, Detector, Features, KeepsRows, Scores, keeps_rows, rescores
@@ -202,6 +204,24 @@ def not_seen(
     return _together(done, detector.detector.map_rule, geometries, planted)
 
 
+def own_parts(
+    detector: Detector, reference: Features, folds: Folds, numbers: Sequence[int], planted: PlantedParts
+) -> HeldOut:
+    """Some of the station's own parts, each by its own reference rebuilt without the part's fold, and defects on them.
+
+    Args:
+        numbers: of the parts among the station's images; `planted` counts the parts in this order.
+    """
+    done: dict[int, tuple[Scores, Scores | None]] = {}
+    for fold, members in enumerate(folds.left_out):
+        mine = [place for place, number in enumerate(numbers) if number in members]
+        if mine:
+            rebuilt = CalibratedDetector(Identity(), without_fold(detector, reference, folds, fold, len(reference)))
+            done |= {place: _with_planted(rebuilt, reference[numbers[place]], planted, place) for place in mine}
+    geometries = [planted.geometries[planted.on(place)[0]] for place in range(len(numbers))]
+    return _together([done[place] for place in range(len(numbers))], detector.map_rule, geometries, planted)
+
+
 def _with_planted(
     rebuilt: CalibratedDetector, part: Features, planted: PlantedParts | None, number: int
 ) -> tuple[Scores, Scores | None]:
@@ -235,27 +255,6 @@ def _together(
 def part_scores(scores: Scores, rule: MapRule, geometries: Sequence[Geometry]) -> PartScores:
     """Scores together with the highest pixel of each map."""
     return PartScores(scores.image, peaks(scores.cell, rule, geometries), scores.cell)
-
-
-def peaks(cell: Tensor, rule: MapRule, geometries: Sequence[Geometry]) -> Tensor:
-    """(n,): the highest pixel of each image's map."""
-    if rule.at == "input":  # resizing to native pixels interpolates, so it reaches no higher
-        return torch.cat([input_map(part, rule).flatten(1).amax(dim=1) for part in cell.split(16)])
-    outside = outside_value(cell)
-    maps = (native_map(x, rule, g, outside=outside).max() for x, g in zip(cell, geometries, strict=True))
-    return torch.tensor([float(value) for value in maps], dtype=cell.dtype)
-
-
-def peaks_on(cell: Tensor, rule: MapRule, where: Tensor) -> Tensor:
-    """(n,): the highest pixel of each image's map within the cells (n, h, w) of its defect; minus infinity without any."""
-    highest = []
-    for maps, cells in zip(cell.split(16), where.split(16), strict=True):
-        drawn = input_map(maps, rule)
-        h, w = drawn.shape[1:]
-        rows, columns = (torch.arange(size) * grid // size for size, grid in ((h, cells.shape[1]), (w, cells.shape[2])))
-        on_defect = cells[:, rows][:, :, columns]
-        highest.append(drawn.masked_fill(~on_defect, -torch.inf).flatten(1).amax(dim=1))
-    return torch.cat(highest)
 
 
 def spaced(n: int, limit: int) -> list[int]:

@@ -14,7 +14,6 @@ from hashlib import sha256
 import torch
 from torch import Tensor, nn
 
-from sparcal.calibration.held_out import CalibratedDetector
 from sparcal.detectors.export_rule import (
     ExportableDetector,
     GraphShapes,
@@ -26,6 +25,7 @@ from sparcal.errors import DataError, ShapeError
 from sparcal.export.lot_state import LotFacts, check_shapes
 from sparcal.imaging.map_matrices import input_axes
 from sparcal.imaging.maps import input_map
+from sparcal.score import CalibratedDetector
 from sparcal.types import Correction, Detector, Encoder, Features, Scores
 
 OUTPUTS = ("score", "anomalous", "map", "cells")

@@ -64,7 +64,7 @@ def lot_model(lot: Lot) -> LotModel:
     record, encoder = lot.record, lot.station.encoder
     return LotModel(
         encoder=encoder,
-        calibrated=lot.rebuilt,
+        calibrated=lot.calibrated,
         threshold=lot.threshold.value,
         facts=LotFacts(lot.name, lot.pixel_threshold.value, record.outside, record.kinds),
         size=_input_size(encoder.preprocess, record.kinds),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,12 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
-from sparcal.calibration.held_out import Folds, make_folds, own_scores, plain_folds
+from sparcal.calibration.held_out import Folds, make_folds, own_parts, own_scores, plain_folds, spaced
+from sparcal.calibration.inputs import CalibrationInputs
+from sparcal.calibration.outline import find_outline
+from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
+from sparcal.calibration.self_test import SelfTest, self_test
+from sparcal.calibration.thresholds import FALSE_REJECT, find_threshold
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
@@ -24,6 +29,7 @@ from sparcal.imaging.read import Failure
 from sparcal.memory import require_memory
 from sparcal.station.features import SHARD, FeatureStore
 from sparcal.station.folder import StationFolder
+from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_record import REFERENCE_FILE
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
@@ -31,15 +37,23 @@ from sparcal.types import Detector, Encoder, Features
 Progress = Callable[[int, int], None]
 FEWEST = 2
 FOLDS_FILE = "folds.safetensors"
+KEPT_PARTS = 16  # of the station's, so that it can be tested again
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
 
 
 @dataclass(frozen=True)
 class Intake:
-    """Training images that are in the store, and those that were not taken."""
+    """Training images that are in the store, and those that were not taken.
+
+    Args:
+        images: name and SHA-256 of each.
+        left_out: name of each, and one sentence why.
+        sources: where the images of this call are, by SHA-256.
+    """
 
     images: tuple[tuple[str, str], ...]
     left_out: tuple[tuple[str, str], ...]
+    sources: Mapping[str, ImageSource]
 
 
 def take_in(
@@ -61,6 +75,7 @@ def take_in(
     images, left_out = list(before), []
     grids: Grids | None = store.grids
     waiting: list[EncodedImage] = []
+    at: dict[str, ImageSource] = {}
     for number, item in enumerate(encode_each(encoder, sources, known=store, workers=workers), start=1):
         name = str(item.path)
         reason = item.reason if isinstance(item, Failure) else None
@@ -74,6 +89,7 @@ def take_in(
         elif not isinstance(item, Failure):
             taken[item.sha256] = name
             images.append((name, item.sha256))
+            at[item.sha256] = sources[number - 1]
         if isinstance(item, EncodedImage) and reason is None:
             waiting.append(item)
         if len(waiting) == SHARD:
@@ -83,22 +99,22 @@ def take_in(
             progress(number, len(sources))
     if waiting:
         store.add(waiting)
-    return Intake(tuple(images), tuple(left_out))
+    return Intake(tuple(images), tuple(left_out), at)
 
 
 def fit_reference(
     folder: StationFolder,
     store: FeatureStore,
-    detector: Detector,
+    host: tuple[Encoder, Detector],
     intake: Intake,
     about: dict[str, Any],
     *,
     workers: int = 1,
 ) -> None:
-    """Fit the station's own reference on all images, score them out of fold, and write station.json.
+    """Fit the station's own reference on all images, score them out of fold, test it, and write station.json.
 
     Args:
-        detector: its settings are used, its state is not.
+        host: the detector's settings are used, its state is not.
         about: who, which host and which encoder; see StationRecord.
     """
     started = time.monotonic()
@@ -108,24 +124,26 @@ def fit_reference(
             f"A station needs at least {FEWEST} usable images of good parts, got {len(intake.images)} and "
             f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
         )
+    encoder, detector = host
     keys = [digest for _, digest in intake.images]
     features = load_features(store, keys)
     geometries = [store.note(key).geometry for key in keys]
     fitted = copy.copy(detector).fit(features)
     folds = make_folds(detector, features, workers=workers)
     own = own_scores(fitted, features, geometries, folds, workers=workers)
-    kinds = {(*store.note(key).geometry.native, store.note(key).grey) for key in keys}
+    inputs = CalibrationInputs(fitted, features, geometries, keys, (own.image, own.peak), folds, workers)
     with folder.workplace() as temporary:
         files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
         if folds.rows:
             files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
+        numbers, tested = _first_test(temporary, encoder, inputs, intake, files)
         record = StationRecord(
             **about,
             created=now(),
             grids=features.grids,
             images=intake.images,
             left_out=intake.left_out,
-            kinds=tuple(sorted(kinds)),
+            kinds=tuple(sorted({(*store.note(key).geometry.native, store.note(key).grey) for key in keys})),
             reference=files[REFERENCE_FILE][:24],
             files=files,
             own=tuple(own.image.tolist()),
@@ -133,14 +151,42 @@ def fit_reference(
             outside=outside_value(own.cell),
             seconds=round(time.monotonic() - started, 3),
             versions=versions(),
+            tested=numbers,
+            self_test=tested,
         )
-        target = folder.references / record.reference
-        with folder.locked():
-            if not target.exists():
-                folder.move_in(temporary, target)
-            write_record(folder.record, "station", record.to_json())
-            details = {"images": len(keys), "operator": record.operator, "reference": record.reference}
-            folder.log("fit", details)
+        _appear(folder, temporary, record)
+
+
+def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> None:
+    """Let a fitted reference and its record appear together."""
+    target = folder.references / record.reference
+    with folder.locked():
+        if not target.exists():
+            folder.move_in(temporary, target)
+        write_record(folder.record, "station", record.to_json())
+        details = {"images": len(record.images), "operator": record.operator, "reference": record.reference}
+        folder.log("fit", details)
+
+
+def _first_test(
+    folder: Path, encoder: Encoder, inputs: CalibrationInputs, intake: Intake, files: dict[str, str]
+) -> tuple[tuple[int, ...], SelfTest]:
+    """Keep some of the parts in the folder and test the station on them; notes the files in `files`."""
+    scored = sorted(i for members in inputs.folds.left_out for i in members)
+    at_hand = [i for i in scored if inputs.hashes[i] in intake.sources]
+    numbers = tuple(at_hand[i] for i in spaced(len(at_hand), KEPT_PARTS))
+    files |= keep_images(folder, [intake.sources[inputs.hashes[i]] for i in numbers])
+    limits = [find_threshold(scores.numpy(), [], FALSE_REJECT).value for scores in inputs.own]
+    parts = plant_on_own(encoder, inputs.reference, kept_images(folder, files), workers=inputs.workers)
+    held = own_parts(inputs.detector, inputs.reference, inputs.folds, numbers, parts)
+    return numbers, self_test(parts, held, thresholds=(limits[0], limits[1]), floor=FALSE_REJECT, seed=0)
+
+
+def plant_on_own(
+    encoder: Encoder, reference: Features, images: Sequence[Path], *, n: int = PLANTED, seed: int = 0, workers: int = 1
+) -> PlantedParts:
+    """Defects on parts that the station was fitted on."""
+    return plant_on(encoder, images, outline=find_outline(reference).cells, n=n, seed=seed, workers=workers)
 
 
 def load_folds(path: Path, n: int) -> Folds:

@@ -13,19 +13,18 @@ from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, open_image
 
-FOLDER = "parts"
+PREFIX = "part-"
 
 
 def keep_images(folder: Path, sources: Sequence[ImageSource]) -> dict[str, str]:
-    """Copy images into a folder; returns the SHA-256 of each, under its name relative to the folder, in order."""
+    """Copy images into a folder; returns the SHA-256 of each, under its name, in order."""
     kept: dict[str, str] = {}
-    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     for number, source in enumerate(sources):
-        is_file = isinstance(source, Path | str)
-        name = f"{FOLDER}/{number:03d}{Path(source).suffix.lower() if is_file else '.png'}"
-        if is_file:
+        if isinstance(source, Path | str):
+            name = f"{PREFIX}{number:03d}{Path(source).suffix.lower()}"
             shutil.copyfile(source, folder / name)
         else:
+            name = f"{PREFIX}{number:03d}.png"
             open_image(source).save(folder / name, format="PNG")
         kept[name] = file_digest(folder / name)
     return kept
@@ -39,7 +38,7 @@ def kept_images(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """
     paths = []
     for name, digest in sorted(files.items()):
-        if not name.startswith(f"{FOLDER}/"):
+        if not name.startswith(PREFIX):
             continue
         path = folder / name
         if not path.is_file() or file_digest(path) != digest:

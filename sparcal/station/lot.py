@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.artifacts import load
-from sparcal.calibration.held_out import CalibratedDetector
-from sparcal.calibration.selection import STATION_REFERENCE
 from sparcal.calibration.thresholds import Threshold
-from sparcal.corrections import Identity
+from sparcal.corrections import STATION_REFERENCE, Identity
 from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, content_hash
@@ -26,6 +24,7 @@ from sparcal.imaging.find import image_sources
 from sparcal.imaging.maps import MapRule, native_map
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import Failure, name_of
+from sparcal.score import CalibratedDetector
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
 from sparcal.threads import in_order
 from sparcal.types import Correction, Detector
@@ -110,7 +109,7 @@ class Lot:
         return f"Lot {self.name}, {how}"
 
     @cached_property
-    def rebuilt(self) -> CalibratedDetector:
+    def calibrated(self) -> CalibratedDetector:
         """Correction and detector, as they were written."""
         own = CORRECTION_FILE not in self.record.files
         correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE))
@@ -140,7 +139,7 @@ class Lot:
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
-        encoder, _ = self.station.encoder, self.rebuilt  # loaded here, before threads ask for it
+        encoder, _ = self.station.encoder, self.calibrated  # loaded here, before threads ask for it
 
         def work(job: tuple[int, ImageSource]) -> Judgement:
             position, source = job
@@ -149,23 +148,23 @@ class Lot:
 
         return in_order(work, enumerate(sources), workers=self.station.workers)
 
-    def judge(self, seen: EncodedImage) -> Judgement:
+    def judge(self, image: EncodedImage) -> Judgement:
         """Judge an image that the station's encoder has encoded already."""
-        reason = stranger(seen, self.station.grids, self.record.kinds)
+        reason = stranger(image, self.station.grids, self.record.kinds)
         if reason is not None:
-            return self._failed(Failure(seen.path, reason), None, seen.sha256)
-        scores = self.rebuilt.score(seen.features)
+            return self._failed(Failure(image.path, reason), None, image.sha256)
+        scores = self.calibrated.score(image.features)
         score = float(scores.image[0])
         return Judgement(
-            path=seen.path,
-            sha256=seen.sha256,
+            path=image.path,
+            sha256=image.sha256,
             score=score,
             threshold=self.threshold.value,
             verdict="fail" if score > self.threshold.value else "pass",
             pixel_threshold=self.pixel_threshold.value,
             cell=scores.cell[0],
-            geometry=seen.geometry,
-            rule=self.rebuilt.detector.map_rule,
+            geometry=image.geometry,
+            rule=self.calibrated.detector.map_rule,
             outside=self.record.outside,
         )
 
@@ -190,9 +189,8 @@ def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:
     """What differs between two lots, one row per fact: `what`, `first`, `second`."""
     a, b = first.record, second.record
 
-    def lift(record: LotRecord) -> float | None:
-        trials = [one.lift for one in record.choice.trials if one.correction == record.correction]
-        return trials[-1] if trials else None
+    def tested(record: LotRecord) -> str | None:
+        return None if record.self_test is None else f"{record.self_test.found} of {record.self_test.planted}"
 
     facts: list[tuple[str, Any, Any]] = [
         ("created", a.created, b.created),
@@ -203,7 +201,7 @@ def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:
         ("threshold", first.threshold.value, second.threshold.value),
         ("threshold from", first.threshold.basis, second.threshold.basis),
         ("pixel threshold", first.pixel_threshold.value, second.pixel_threshold.value),
-        ("lift of the lot's good parts", lift(a), lift(b)),
+        ("planted defects found", tested(a), tested(b)),
         ("checks", a.verdict, b.verdict),
     ]
     numbers = [{check.name: check.number for check in record.checks} for record in (a, b)]

@@ -13,10 +13,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sparcal.artifacts import save
-from sparcal.calibration.calibrate import Outcome
+from sparcal.calibration.calibrate import CalibratedLot
 from sparcal.calibration.checks import Check, Verdict, worst
-from sparcal.calibration.selection import STATION_REFERENCE, Choice, Trial
+from sparcal.calibration.selection import Choice, Trial
+from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import Threshold, find_threshold, histogram
+from sparcal.corrections import STATION_REFERENCE
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
 from sparcal.files.versions import versions
@@ -56,6 +58,7 @@ class LotRecord:
         base: image scores of the same parts by the station's own reference.
         outside: what a map says where the encoder never looked.
         files: SHA-256 of each file beside lot.json.
+        self_test: None where too few parts were shown, and in lots of version 0.1.
     """
 
     name: str | None
@@ -79,6 +82,7 @@ class LotRecord:
     seconds: float
     versions: dict[str, str]
     files: dict[str, str] = field(default_factory=dict)
+    self_test: SelfTest | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -88,13 +92,13 @@ class LotRecord:
     def to_json(self) -> dict[str, Any]:
         """Plain values, with the histograms; `from_json` gives the same record back."""
         shown = {"image": self.image.histogram(), "pixel": self.pixel.histogram()}
-        return {**asdict(self), "verdict": self.verdict, "histogram": shown}
+        tested = None if self.self_test is None else self.self_test.to_json()
+        return {**asdict(self), "verdict": self.verdict, "histogram": shown, "self_test": tested}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LotRecord:
         """The record that `to_json` wrote."""
-        choice = data["choice"]
-        trials = tuple(Trial(**{**one, "lifts": tuple(one["lifts"])}) for one in choice["trials"])
+        tested = data.get("self_test")
         image, pixel, base = (
             Pair(tuple(data[name]["own"]), tuple(data[name]["lot"])) for name in ("image", "pixel", "base")
         )
@@ -103,12 +107,13 @@ class LotRecord:
             image=image,
             pixel=pixel,
             base=base,
-            choice=Choice(**{**choice, "trials": trials}),
+            choice=_choice(data["choice"]),
             images=tuple((path, digest) for path, digest in data["images"]),
             kinds=tuple((h, w, grey) for h, w, grey in data["kinds"]),
             image_threshold=Threshold.from_json(data["image_threshold"]),
             pixel_threshold=Threshold.from_json(data["pixel_threshold"]),
             checks=tuple(Check.from_json(check) for check in data["checks"]),
+            self_test=None if tested is None else SelfTest.from_json(tested),
         )
 
 
@@ -118,7 +123,13 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def write_state(folder: Path, outcome: Outcome, own_reference: Path) -> dict[str, str]:
+def _choice(data: dict[str, Any]) -> Choice:
+    """A choice as it was written; version 0.1 compared corrections by other figures, which are passed over."""
+    trials = tuple(Trial(**one) for one in data["trials"] if "stands_out" in one)
+    return Choice(data["correction"], data.get("settings", {}), data["helps"], data["sentence"], trials)
+
+
+def write_lot_files(folder: Path, outcome: CalibratedLot, own_reference: Path) -> dict[str, str]:
     """Write correction, reference and maps; returns the SHA-256 of each file.
 
     Args:
@@ -127,8 +138,8 @@ def write_state(folder: Path, outcome: Outcome, own_reference: Path) -> dict[str
     if outcome.taken.name == STATION_REFERENCE:
         _link(own_reference, folder / REFERENCE_FILE)
     else:
-        save(outcome.taken.rebuilt.correction, folder / CORRECTION_FILE)
-        save(outcome.taken.rebuilt.detector, folder / REFERENCE_FILE)
+        save(outcome.taken.calibrated.correction, folder / CORRECTION_FILE)
+        save(outcome.taken.calibrated.detector, folder / REFERENCE_FILE)
     if outcome.maps:
         save_file({name: values.float().contiguous() for name, values in outcome.maps.items()}, folder / MAPS_FILE)
     names = (CORRECTION_FILE, REFERENCE_FILE, MAPS_FILE)
@@ -153,7 +164,7 @@ def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, acti
 
 
 def lot_record(
-    name: str, outcome: Outcome, normals: Sequence[EncodedImage], *, of: StationRecord, station: str
+    name: str, outcome: CalibratedLot, normals: Sequence[EncodedImage], *, of: StationRecord, station: str
 ) -> LotRecord:
     """What is written about a new lot, but for who asked for what, its files, and how long it took.
 
@@ -161,7 +172,7 @@ def lot_record(
         of: the station's record, and `station` its digest.
     """
     taken = outcome.taken
-    lot_image, lot_peak = (None, None) if taken.lot is None else (taken.lot.image, taken.lot.peak)
+    lot_image, lot_peak = (None, None) if taken.lot is None else (taken.lot.good.image, taken.lot.good.peak)
     return LotRecord(
         name=name,
         created=now(),
@@ -183,6 +194,7 @@ def lot_record(
         outside=of.outside,
         seconds=0.0,
         versions=versions(),
+        self_test=outcome.self_test,
     )
 
 
@@ -199,7 +211,7 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         encoder=of.encoder_id,
         correction=STATION_REFERENCE,
         asked=STATION_REFERENCE,
-        choice=Choice(STATION_REFERENCE, None, sentence, ()),
+        choice=Choice(STATION_REFERENCE, {}, None, sentence, ()),
         images=(),
         kinds=of.kinds,
         image_threshold=find_threshold(of.own, [], false_reject),
@@ -212,6 +224,7 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         seconds=of.seconds,
         versions=of.versions,
         files=of.files,
+        self_test=of.self_test,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sparcal.calibration.self_test import SelfTest
 from sparcal.imaging.camera_format import Kind
 from sparcal.imaging.encode import Grids
 
@@ -22,6 +23,8 @@ class StationRecord:
         reference: folder of the fitted detector; `files` holds the SHA-256 of each file in it.
         own, own_peak: out-of-fold scores of the station's own parts by its own reference.
         outside: what a map says where the encoder never looked.
+        tested: numbers of the images that are kept, so that the self-test can be run again.
+        self_test: of the station's own reference; None in stations of version 0.1.
     """
 
     created: str
@@ -41,17 +44,22 @@ class StationRecord:
     outside: float
     seconds: float
     versions: dict[str, str]
+    tested: tuple[int, ...] = ()
+    self_test: SelfTest | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` gives the same record back."""
-        return asdict(self)
+        return {**asdict(self), "self_test": None if self.self_test is None else self.self_test.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> StationRecord:
         """The record that `to_json` wrote."""
+        tested = data.get("self_test")
         changed: dict[str, Any] = {
+            "tested": tuple(data.get("tested", ())),
+            "self_test": None if tested is None else SelfTest.from_json(tested),
             **{name: tuple((a, b) for a, b in data[name]) for name in ("images", "left_out")},
             **{name: tuple((a, b, c) for a, b, c in data[name]) for name in ("grids", "kinds")},
             **{name: tuple(data[name]) for name in ("own", "own_peak")},
         }
-        return cls(**{name: changed.get(name, data[name]) for name in cls.__dataclass_fields__})
+        return cls(**{name: changed[name] if name in changed else data[name] for name in cls.__dataclass_fields__})

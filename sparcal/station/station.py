@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import torch
-
-from sparcal.calibration.calibrate import AUTO, CalibrationInputs, calibrate, preview
+from sparcal.calibration.calibrate import AUTO
 from sparcal.calibration.checks import Check
-from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
+from sparcal.calibration.planted_parts import PLANTED
+from sparcal.calibration.self_test import SelfTest
+from sparcal.calibration.thresholds import FALSE_REJECT, Threshold, by_hand, check_rate
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import ArtifactError, DataError, WeightsError
 from sparcal.files.json_record import now, read_json, write_json
 from sparcal.hosts import load_host
 from sparcal.imaging.decode import ImageSource
-from sparcal.imaging.encode import EncodedImage, Grids, encode_each, stranger
+from sparcal.imaging.encode import Grids
 from sparcal.imaging.find import image_sources
-from sparcal.imaging.read import Failure
+from sparcal.station.calibrating import Request, calibrate_lot, look_at, test_again
 from sparcal.station.features import FeatureStore
-from sparcal.station.fit import (
-    FOLDS_FILE,
-    encoder_text,
-    fit_reference,
-    load_features,
-    load_folds,
-    take_in,
-    weights_text,
-)
+from sparcal.station.fit import encoder_text, fit_reference, take_in, weights_text
 from sparcal.station.folder import StationFolder
 from sparcal.station.lot import Lot, compare
 from sparcal.station.lot_name import clean_name
-from sparcal.station.lot_record import REFERENCE_FILE, LotRecord, lot_record, own_record, write_lot, write_state
+from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder
 
 Progress = Callable[[int, int], None]
-FALSE_REJECT = 0.01
 
 
 @dataclass(eq=False)
@@ -97,7 +87,7 @@ class Station:
         with folder.fitting():
             store = FeatureStore(folder.features, found.id)
             intake = take_in(store, found, sources, workers=workers, progress=progress)
-            fit_reference(folder, store, detector or configured, intake, about, workers=workers)
+            fit_reference(folder, store, (found, detector or configured), intake, about, workers=workers)
         return cls.open(path, encoder=found, workers=workers)
 
     @classmethod
@@ -149,7 +139,7 @@ class Station:
     @cached_property
     def detector(self) -> Detector:
         """The detector fitted on uncorrected features: the station's own reference."""
-        return self.own().rebuilt.detector
+        return self.own().calibrated.detector
 
     def add(
         self,
@@ -165,13 +155,13 @@ class Station:
         with self.folder.fitting():
             if self.folder.read_station()["digest"] != self.digest:
                 raise ArtifactError(f"The station {self.path} has changed since it was opened: open it again.")
-            store = self._store()
+            store = self.store()
             intake = take_in(
                 store, self.encoder, sources, before=record.images, workers=self.workers, progress=progress
             )
             if len(intake.images) > len(record.images):
                 about["operator"] = operator
-                fit_reference(self.folder, store, self.detector, intake, about, workers=self.workers)
+                fit_reference(self.folder, store, (self.encoder, self.detector), intake, about, workers=self.workers)
         return type(self).open(self.path, encoder=self.encoder, workers=self.workers)
 
     def calibrate(
@@ -185,17 +175,16 @@ class Station:
         activate: bool | None = None,
         progress: Progress | None = None,
     ) -> Lot:
-        """Calibrate to a lot from its good parts, check, and write the lot; it becomes active unless a check says stop.
+        """Calibrate to a lot from its good parts, check, test, and write the lot; it becomes active unless a check says stop.
 
         Args:
-            normals: 2 to 8 images known to be good.
+            normals: 2 to 32 images known to be good; the paper measured 2 to 8.
             name: any printable text; must be new.
-            correction: one of CORRECTIONS, or "auto": what the normals, left out in turn, speak for.
+            correction: one of CORRECTIONS, or "auto": the one under which planted defects stand out best.
             false_reject: share of good parts that may be rejected.
             activate: whether the lot becomes the active one; None means unless a check says stop.
             progress: called with steps done and steps in all.
         """
-        started = time.monotonic()
         title = clean_name(name)
         check_rate(false_reject)
         if correction != AUTO and correction not in CORRECTIONS:
@@ -204,22 +193,22 @@ class Station:
             raise DataError(
                 f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
             )
-        seen = self._encode_normals(image_sources(normals))
-        outcome = calibrate(
-            self._grounds(), seen, correction=correction, false_reject=false_reject, progress=progress or _silent
-        )
-        with self.folder.workplace() as temporary:
-            files = write_state(temporary, outcome, self.folder.references / self.record.reference / REFERENCE_FILE)
-            record = lot_record(title, outcome, seen, of=self.record, station=self.digest)
-            record = replace(
-                record, operator=operator, asked=correction, files=files, seconds=round(time.monotonic() - started, 3)
-            )
-            write_lot(self.folder, temporary, record, activate=activate)
+        request = Request(title, correction, false_reject, operator, activate)
+        calibrate_lot(self, image_sources(normals), request, progress or _silent)
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
         """Look at calibration images without calibrating: duplicates, alignment, odd ones, shift, expected benefit."""
-        return preview(self._grounds(), self._encode_normals(image_sources(normals)))
+        return look_at(self, image_sources(normals), FALSE_REJECT)
+
+    def self_test(self, lot: str | None = None, *, n: int = PLANTED, seed: int = 0) -> SelfTest:
+        """Plant new defects on verified parts, each left out, and judge them by the thresholds in service.
+
+        Args:
+            lot: its name; None for the active lot, or the station's own reference where none is active.
+            n: plain defects; half as many faint ones come on top.
+        """
+        return test_again(self, self.lot(lot), n, seed)
 
     def lots(self) -> list[Lot]:
         """Every lot, oldest first."""
@@ -283,37 +272,11 @@ class Station:
         image, pixel = (by_hand(chosen[kind]) if kind in chosen else None for kind in ("image", "pixel"))
         return image or record.image_threshold, pixel or record.pixel_threshold
 
-    def _grounds(self) -> CalibrationInputs:
-        store = self._store()
-        hashes = [digest for _, digest in self.record.images]
-        return CalibrationInputs(
-            detector=self.detector,
-            reference=load_features(store, hashes),
-            geometries=[store.note(key).geometry for key in hashes],
-            hashes=hashes,
-            own=(torch.tensor(self.record.own), torch.tensor(self.record.own_peak)),
-            folds=load_folds(self.folder.references / self.record.reference / FOLDS_FILE, len(hashes)),
-            workers=self.workers,
-        )
-
-    def _store(self) -> FeatureStore:
+    def store(self) -> FeatureStore:
+        """The training features on disk."""
         store = FeatureStore(self.folder.features, self.record.encoder_id)
         store.refresh()
         return store
-
-    def _encode_normals(self, sources: Sequence[ImageSource]) -> list[EncodedImage]:
-        """Every normal must be usable: a lot rests on a few images."""
-        seen = []
-        for item in encode_each(self.encoder, sources, workers=self.workers):
-            if not isinstance(item, EncodedImage):
-                raise DataError(item.reason if isinstance(item, Failure) else f"{item.path} could not be encoded.")
-            reason = stranger(item, self.grids, self.record.kinds)
-            if reason is not None:
-                raise DataError(reason)
-            seen.append(item)
-        if len(seen) < 2:
-            raise DataError(f"A lot needs at least 2 calibration images, got {len(seen)}: show it 2 to 8 good parts.")
-        return seen
 
     def _check_encoder(self, encoder: Encoder) -> None:
         if encoder.id != self.record.encoder_id:

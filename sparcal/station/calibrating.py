@@ -1,0 +1,172 @@
+"""From images of good parts to a lot in its folder, and from a station or a lot to another self-test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from sparcal.calibration.calibrate import ShownParts, calibrate, preview
+from sparcal.calibration.checks import Check
+from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
+from sparcal.calibration.inputs import CalibrationInputs
+from sparcal.calibration.outline import find_outline
+from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
+from sparcal.calibration.self_test import SelfTest, self_test
+from sparcal.corrections import STATION_REFERENCE
+from sparcal.errors import DataError
+from sparcal.imaging.decode import ImageSource
+from sparcal.imaging.encode import EncodedImage, encode_each, stranger
+from sparcal.imaging.read import Failure
+from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
+from sparcal.station.kept_images import keep_images, kept_images
+from sparcal.station.lot_record import REFERENCE_FILE, lot_record, write_lot, write_lot_files
+from sparcal.types import Features
+
+if TYPE_CHECKING:
+    from sparcal.station.lot import Lot
+    from sparcal.station.station import Station
+
+MOST_NORMALS = 32  # the paper measured 2 to 8
+PREVIEWED = 24  # planted defects of a look before calibration
+LOT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: everything about a new lot but its images."""
+
+    name: str
+    correction: str
+    false_reject: float
+    operator: str | None
+    activate: bool | None
+
+
+def calibrate_lot(
+    station: Station, sources: Sequence[ImageSource], request: Request, progress: Callable[[int, int], None]
+) -> None:
+    """Calibrate to a lot from its good parts, check, test, and write the lot."""
+    started = time.monotonic()
+    inputs = inputs_of(station)
+    parts = show(station, sources, inputs.reference)
+    outcome = calibrate(
+        inputs,
+        parts,
+        correction=request.correction,
+        false_reject=request.false_reject,
+        seed=LOT_SEED,
+        progress=progress,
+    )
+    own_reference = station.folder.references / station.record.reference / REFERENCE_FILE
+    with station.folder.workplace() as temporary:
+        files = write_lot_files(temporary, outcome, own_reference) | keep_images(temporary, sources)
+        record = lot_record(request.name, outcome, parts.images, of=station.record, station=station.digest)
+        record = replace(
+            record,
+            operator=request.operator,
+            asked=request.correction,
+            files=files,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        write_lot(station.folder, temporary, record, activate=request.activate)
+
+
+def look_at(station: Station, sources: Sequence[ImageSource], false_reject: float) -> tuple[Check, ...]:
+    """The checks of calibration images, and what a calibration may be expected to do."""
+    inputs = inputs_of(station)
+    return preview(inputs, show(station, sources, inputs.reference, n=PREVIEWED), false_reject)
+
+
+def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
+    """The self-test of a lot, or of the station's own reference, with n new plain defects."""
+    limits = lot.threshold.value, lot.pixel_threshold.value
+    floor = lot.threshold.false_reject or 0.0
+    inputs = inputs_of(station)
+    if lot.name is None:
+        return _test_station(station, inputs, limits, floor, n, seed)
+    sources = kept_images(lot.folder, lot.record.files)
+    if not sources:
+        raise DataError(f"The lot {lot.name!r} has kept no images of its parts to test it on: calibrate it again.")
+    shown = show(station, sources, inputs.reference, n=n, seed=seed)
+    return self_test(shown.planted, _held_out(lot, inputs, shown), thresholds=limits, floor=floor, seed=seed)
+
+
+def _test_station(
+    station: Station, inputs: CalibrationInputs, limits: tuple[float, float], floor: float, n: int, seed: int
+) -> SelfTest:
+    folder = station.folder.references / station.record.reference
+    images = kept_images(folder, station.record.files)
+    if not images:
+        raise DataError(
+            f"The station {station.path} has kept no images to test it on, because version 0.1 fitted it: fit it again."
+        )
+    parts = plant_on_own(station.encoder, inputs.reference, images, n=n, seed=seed, workers=station.workers)
+    held = own_parts(inputs.detector, inputs.reference, inputs.folds, station.record.tested, parts)
+    return self_test(parts, held, thresholds=limits, floor=floor, seed=seed)
+
+
+def _held_out(lot: Lot, inputs: CalibrationInputs, shown: ShownParts) -> HeldOut:
+    if lot.record.correction == STATION_REFERENCE:
+        return not_seen(lot.calibrated, shown.features, shown.geometries, shown.planted)
+    held = left_out(
+        lot.calibrated,
+        inputs.reference,
+        shown.features,
+        shown.geometries,
+        planted=shown.planted,
+        workers=inputs.workers,
+    )
+    if held is None:
+        raise DataError(
+            f"The lot {lot.name!r} rests on {len(shown.images)} images, too few to leave one out: calibrate on at least 3."
+        )
+    return held
+
+
+def inputs_of(station: Station) -> CalibrationInputs:
+    """The station as a calibration sees it, with its features in memory."""
+    store = station.store()
+    hashes = [digest for _, digest in station.record.images]
+    return CalibrationInputs(
+        detector=station.detector,
+        reference=load_features(store, hashes),
+        geometries=[store.note(key).geometry for key in hashes],
+        hashes=hashes,
+        own=(torch.tensor(station.record.own), torch.tensor(station.record.own_peak)),
+        folds=load_folds(station.folder.references / station.record.reference / FOLDS_FILE, len(hashes)),
+        workers=station.workers,
+    )
+
+
+def show(
+    station: Station, sources: Sequence[ImageSource], reference: Features, *, n: int = PLANTED, seed: int = LOT_SEED
+) -> ShownParts:
+    """The normals of a lot, encoded as they are and with planted defects."""
+    images = encode_normals(station, sources)
+    planted: PlantedParts = plant_on(
+        station.encoder, sources, outline=find_outline(reference).cells, n=n, seed=seed, workers=station.workers
+    )
+    return ShownParts(images, planted)
+
+
+def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[EncodedImage]:
+    """Every normal must be usable: a lot rests on a few images."""
+    if len(sources) > MOST_NORMALS:
+        raise DataError(
+            f"A lot takes at most {MOST_NORMALS} calibration images, got {len(sources)}: show it fewer, 8 are usually enough."
+        )
+    encoded = []
+    for item in encode_each(station.encoder, sources, workers=station.workers):
+        if not isinstance(item, EncodedImage):
+            raise DataError(item.reason if isinstance(item, Failure) else f"{item.path} could not be encoded.")
+        reason = stranger(item, station.grids, station.record.kinds)
+        if reason is not None:
+            raise DataError(reason)
+        encoded.append(item)
+    if len(encoded) < 2:
+        raise DataError(f"A lot needs at least 2 calibration images, got {len(encoded)}: show it 2 to 8 good parts.")
+    return encoded
