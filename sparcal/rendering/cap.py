@@ -9,11 +9,11 @@ import cv2
 import numpy as np
 
 from sparcal.rendering.lettering import text_distance
-from sparcal.rendering.surface import Array, Surface, View, drill, f32, inside, length, noise, planes
+from sparcal.rendering.surface import Field, Surface, View, drill, f32, inside, length, noise, planes
 
 RADIUS = 112.0  # of the knurled rim
 FACE = 12.0  # height of the flange's face above the tray
-FLOOR = -6.0  # height of the bottom of a hole
+HOLE_FLOOR = -6.0  # height of the bottom of a hole
 BOSS = 48.0  # radius of the raised middle
 SEAL = (57.0, 4.5)  # the rubber ring in its groove: middle radius, half width
 PITCH_CIRCLE = 79.0
@@ -23,7 +23,7 @@ RIM = (104.5, 6.0)  # the knurled band: middle radius, half width
 TEETH = 72
 PRINT_HEIGHT = 11.0
 BRASS = (0.86, 0.66, 0.36)
-RUBBER = (0.022, 0.022, 0.025)
+SEAL_RUBBER = (0.022, 0.022, 0.025)
 INK = (0.05, 0.012, 0.016)
 TRAY = (0.42, 0.45, 0.47)
 
@@ -45,7 +45,7 @@ def turn_cap(view: View, *, seed: int, drawing: CapDrawing = COMPLETE) -> Surfac
     rng = np.random.default_rng([seed, 0])
     radius = length(view.x, view.y)
     body, seal = inside(radius - RADIUS, 1.5), seal_share(radius) * drawing.seal
-    height, opening = drill(profile(view, radius), openings(drawing, view), floor=FLOOR)
+    height, opening = drill(profile(view, radius), openings(drawing, view), floor=HOLE_FLOOR)
     height += (FACE - 0.6 + 2.6 * dome(radius) - height) * seal
     height = f32(cv2.GaussianBlur(height, (0, 0), 0.8 / view.pixel))
 
@@ -57,7 +57,7 @@ def turn_cap(view: View, *, seed: int, drawing: CapDrawing = COMPLETE) -> Surfac
     return coat_cap(height, view, metal=metal, seal=seal * body, ink=print_share(drawing, view), marks=marks, rng=rng)
 
 
-def profile(view: View, radius: Array) -> Array:
+def profile(view: View, radius: Field) -> Field:
     """The relief of the turned body, without openings: face, boss, groove and knurled rim."""
     height = FACE * inside(radius - RADIUS, 2.5) + 4 * inside(radius - BOSS, 2.5)
     height += 5 * band(radius, *RIM, bevel=2.5)
@@ -68,7 +68,7 @@ def profile(view: View, radius: Array) -> Array:
     return f32(height - 3 * seal_share(radius))
 
 
-def openings(drawing: CapDrawing, view: View) -> list[tuple[Array, float]]:
+def openings(drawing: CapDrawing, view: View) -> list[tuple[Field, float]]:
     """Signed distance to the wall of each bolt hole and of the bore, and how wide its chamfer is."""
     found = [(length(view.x, view.y) - BORE, 2.0)]
     for sixth in drawing.holes:
@@ -78,22 +78,22 @@ def openings(drawing: CapDrawing, view: View) -> list[tuple[Array, float]]:
     return found
 
 
-def seal_share(radius: Array) -> Array:
+def seal_share(radius: Field) -> Field:
     """1 in the groove of the seal ring."""
     return band(radius, *SEAL, bevel=1)
 
 
-def band(radius: Array, middle: float, half: float, *, bevel: float) -> Array:
+def band(radius: Field, middle: float, half: float, *, bevel: float) -> Field:
     """1 in the ring of `half` width around the radius `middle`, with a straight bevel inside it on both sides."""
     return inside(f32(np.abs(radius - middle)) - half, bevel)
 
 
-def dome(radius: Array) -> Array:
+def dome(radius: Field) -> Field:
     """The round back of the seal ring: 1 at its crest, 0 at its sides."""
     return f32(np.sqrt(np.maximum(1 - ((radius - SEAL[0]) / SEAL[1]) ** 2, 0)))
 
 
-def print_share(drawing: CapDrawing, view: View) -> Array:
+def print_share(drawing: CapDrawing, view: View) -> Field:
     """1 where there is ink."""
     above, below = drawing.print
     strokes = np.minimum(
@@ -104,7 +104,7 @@ def print_share(drawing: CapDrawing, view: View) -> Array:
 
 
 def coat_cap(
-    height: Array, view: View, *, metal: Array, seal: Array, ink: Array, marks: Array, rng: np.random.Generator
+    height: Field, view: View, *, metal: Field, seal: Field, ink: Field, marks: Field, rng: np.random.Generator
 ) -> Surface:
     """`height` in its materials: turned brass, rubber, ink, and the plastic tray below."""
     alloy = planes(BRASS) * f32(rng.normal(1, 0.02)) * planes(rng.normal(1, 0.008, 3))
@@ -114,7 +114,7 @@ def coat_cap(
     plain = (1 - metal) * (1 - dark) * (height > -1)  # the tray; deep in a hole it is too dark to see
     ink = ink * metal * f32(np.clip(0.94 + 0.03 * noise(rng, view, along=1.2, across=1.2), 0, 1))
 
-    diffuse = tray * plain + planes(RUBBER) * dark + 0.24 * brass * metal
+    diffuse = tray * plain + planes(SEAL_RUBBER) * dark + 0.24 * brass * metal
     diffuse += (planes(INK) - diffuse) * ink
     mirror = 0.03 * plain + 0.035 * dark + 0.58 * brass * metal
     mirror += (0.04 - mirror) * ink

@@ -7,19 +7,30 @@ from dataclasses import replace
 import numpy as np
 
 from sparcal.rendering.cap import BOSS, COMPLETE, FACE, RADIUS, RIM, TRAY, CapDrawing, openings, turn_cap
-from sparcal.rendering.damage import PUDDLE, Amount, Damage, Sound, bowl, break_off, clear_point, ground, scratch, stain
-from sparcal.rendering.surface import Array, Surface, View, f32, length, noise
+from sparcal.rendering.damage import (
+    PUDDLE,
+    Amount,
+    Damage,
+    Sound,
+    bowl,
+    break_off,
+    clear_point,
+    ground,
+    scratch_surface,
+    stain_surface,
+)
+from sparcal.rendering.surface import Field, Surface, View, f32, length, noise
 
 
-def scratched(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def scratch_cap(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A scratch across face, boss or rim."""
-    return scratch(part, rng, amount, half=(68, 68), where=on_body(part.surface))
+    return scratch_surface(part, rng, amount, half=(68, 68), where=on_body(part.surface))
 
 
-def pitted(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def pit_cap(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A pore of the casting, opened by the tool: a small deep hole."""
     radius = rng.uniform(4.0, 6.5) * amount.extent
-    centre = face_point(rng, margin=radius + 2)
+    centre = cap_point(rng, margin=radius + 2)
     squeeze, angle = rng.uniform(0.7, 1), rng.uniform(0, np.pi)
     sunk = bowl(part, amount, radius=radius, squeeze=squeeze, angle=angle, centre=centre)
     dull = replace(sunk, mirror=sunk.mirror * 0.15, diffuse=sunk.diffuse * 0.3)
@@ -27,10 +38,10 @@ def pitted(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     return replace(sunk.blend(dull, np.clip(10 * depth, 0, amount.strength)), height=sunk.height)
 
 
-def stained(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def stain_cap(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A fingerprint of dried coolant."""
     radius = rng.uniform(9, 16) * amount.extent
-    return stain(part, rng, amount, radius=radius, centre=face_point(rng, margin=6), where=on_body(part.surface))
+    return stain_surface(part, rng, amount, radius=radius, centre=cap_point(rng, margin=6), where=on_body(part.surface))
 
 
 def chipped_rim(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -44,7 +55,7 @@ def missing_hole(part: Sound, rng: np.random.Generator, amount: Amount) -> Surfa
     """One bolt hole is not drilled."""
     skipped = int(rng.integers(6))
     drawing = CapDrawing(holes=tuple(sixth for sixth in range(6) if sixth != skipped))
-    return remade(part, drawing, amount)
+    return remade_cap(part, drawing, amount)
 
 
 def missing_print(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -52,8 +63,8 @@ def missing_print(part: Sound, rng: np.random.Generator, amount: Amount) -> Surf
     above, below = COMPLETE.print
     count = int(rng.integers(1, 5))
     if rng.random() < 0.5:
-        return remade(part, CapDrawing(print=(above[:-count] + " " * count, below)), amount)
-    return remade(part, CapDrawing(print=(above, " " * count + below[count:])), amount)
+        return remade_cap(part, CapDrawing(print=(above[:-count] + " " * count, below)), amount)
+    return remade_cap(part, CapDrawing(print=(above, " " * count + below[count:])), amount)
 
 
 def smashed_rim(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -72,40 +83,40 @@ def missing_sector(part: Sound, rng: np.random.Generator, amount: Amount) -> Sur
     return broken_from(part, rng, amount, hole=np.maximum(f32(away) * radius, BOSS - 14 - radius))
 
 
-def large_stain(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def puddle_on_cap(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A puddle of coolant that dried on the cap."""
     radius = rng.uniform(40, 60) * amount.extent
     centre = (float(rng.uniform(-50, 50)), float(rng.uniform(-50, 50)))
-    return stain(part, rng, amount, radius=radius, centre=centre, where=on_body(part.surface), film=PUDDLE)
+    return stain_surface(part, rng, amount, radius=radius, centre=centre, where=on_body(part.surface), film=PUDDLE)
 
 
 def missing_seal(part: Sound, _rng: np.random.Generator, amount: Amount) -> Surface:
     """The seal ring was not put in: an empty groove."""
-    return remade(part, CapDrawing(seal=False), amount)
+    return remade_cap(part, CapDrawing(seal=False), amount)
 
 
-SMALL: dict[str, Damage] = {
-    "scratch": scratched,
-    "pit": pitted,
-    "stain": stained,
+SMALL_ON_CAP: dict[str, Damage] = {
+    "scratch": scratch_cap,
+    "pit": pit_cap,
+    "stain": stain_cap,
     "chipped_rim": chipped_rim,
     "missing_hole": missing_hole,
     "missing_print": missing_print,
 }
-LARGE: dict[str, Damage] = {
+LARGE_ON_CAP: dict[str, Damage] = {
     "smashed_rim": smashed_rim,
     "missing_sector": missing_sector,
-    "large_stain": large_stain,
+    "large_stain": puddle_on_cap,
     "missing_seal": missing_seal,
 }
 
 
-def remade(part: Sound, drawing: CapDrawing, amount: Amount) -> Surface:
+def remade_cap(part: Sound, drawing: CapDrawing, amount: Amount) -> Surface:
     """The same cap made after another drawing."""
     return part.surface.blend(turn_cap(part.view, seed=part.seed, drawing=drawing), amount.strength)
 
 
-def broken_from(part: Sound, rng: np.random.Generator, amount: Amount, *, hole: Array) -> Surface:
+def broken_from(part: Sound, rng: np.random.Generator, amount: Amount, *, hole: Field) -> Surface:
     """The cap without what lies in `hole`, a signed distance; the tray shows below."""
     view = part.view
     relief = 0.12 * noise(rng, view, along=1.1, across=1.1)
@@ -119,15 +130,15 @@ def rim_point(rng: np.random.Generator) -> tuple[float, float]:
     return float(RADIUS * np.cos(angle)), float(RADIUS * np.sin(angle))
 
 
-def on_body(surface: Surface) -> Array:
+def on_body(surface: Surface) -> Field:
     """1 on the faces of the cap, 0 on the tray and in the holes."""
     return f32(np.clip((surface.height - (FACE - 5)) / 2, 0, 1))
 
 
-def face_point(rng: np.random.Generator, *, margin: float) -> tuple[float, float]:
+def cap_point(rng: np.random.Generator, *, margin: float) -> tuple[float, float]:
     """A random point inside the rim, at least `margin` from every opening."""
 
-    def clearance(points: View) -> Array:
+    def clearance(points: View) -> Field:
         nearest = RIM[0] - RIM[1] - length(points.x, points.y)
         for distance, chamfer in openings(COMPLETE, points):
             nearest = np.minimum(nearest, distance - chamfer)

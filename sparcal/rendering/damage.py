@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.rendering.surface import (
-    Array,
+    Field,
     Surface,
     View,
     f32,
@@ -81,8 +81,8 @@ def spoil(part: Sound, damage: Damage, amount: Amount) -> tuple[Surface, NDArray
     return spoilt, mask
 
 
-def scratch(
-    part: Sound, rng: np.random.Generator, amount: Amount, *, half: tuple[float, float], where: Array
+def scratch_surface(
+    part: Sound, rng: np.random.Generator, amount: Amount, *, half: tuple[float, float], where: Field
 ) -> Surface:
     """A bent groove with a burr on both sides, down to bright metal.
 
@@ -123,14 +123,14 @@ def bowl(
     return replace(part.surface, height=height)
 
 
-def stain(
+def stain_surface(
     part: Sound,
     rng: np.random.Generator,
     amount: Amount,
     *,
     radius: float,
     centre: tuple[float, float],
-    where: Array | float,
+    where: Field | float,
     film: Film = COOLANT,
 ) -> Surface:
     """An uneven film, darkest where it dried last: at its edge.
@@ -153,7 +153,7 @@ def stain(
 
 
 def break_off(
-    part: Sound, rng: np.random.Generator, amount: Amount, *, lost: Array, outline: Array, below: Surface
+    part: Sound, rng: np.random.Generator, amount: Amount, *, lost: Field, outline: Field, below: Surface
 ) -> Surface:
     """A piece is gone: what lies `below` shows, and a rough, matt fracture stands around it.
 
@@ -173,7 +173,7 @@ def break_off(
     return surface.blend(broken.blend(below, inside(ragged, 2.5) * inside(outline - 4, 2)), amount.strength)
 
 
-def ground(part: Sound, *, relief: Array, colour: tuple[float, float, float], shine: float, rough: float) -> Surface:
+def ground(part: Sound, *, relief: Field, colour: tuple[float, float, float], shine: float, rough: float) -> Surface:
     """What the part lies on, all over the image: one plain material."""
     surface = part.surface
     return Surface(
@@ -186,7 +186,7 @@ def ground(part: Sound, *, relief: Array, colour: tuple[float, float, float], sh
 
 
 def clear_point(
-    rng: np.random.Generator, clearance: Callable[[View], Array], *, half: tuple[float, float], margin: float
+    rng: np.random.Generator, clearance: Callable[[View], Field], *, half: tuple[float, float], margin: float
 ) -> tuple[float, float]:
     """A random point of a box around the origin at least `margin` away from what `clearance` measures the distance to."""
     x, y = f32(rng.uniform(-1, 1, (2, 64)) * np.reshape(half, (2, 1)))

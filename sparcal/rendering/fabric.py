@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcal.rendering.surface import Array, Surface, View, f32, noise, planes
+from sparcal.rendering.surface import Field, Surface, View, f32, noise, planes
 
 SPACING = 9.2  # part units from thread to thread
 REPEAT = 3  # threads after which the weave repeats
@@ -23,26 +23,26 @@ TABLE = (0.035, 0.034, 0.032)  # what shows through a hole
 
 
 @dataclass(frozen=True, eq=False)
-class Threads:
+class ThreadPlaces:
     """Where each pixel lies in the weave: its thread's number and the place across it (-0.5 to 0.5), `(H, W)` each."""
 
-    warp: Array
-    across_warp: Array
-    weft: Array
-    across_weft: Array
+    warp: Field
+    across_warp: Field
+    weft: Field
+    across_weft: Field
 
 
-def lay(view: View, rng: np.random.Generator) -> Threads:
+def lay(view: View, rng: np.random.Generator) -> ThreadPlaces:
     """A piece cut from the bolt anywhere, stretched a little, its threads not quite straight."""
     start = rng.uniform(20 * REPEAT, 21 * REPEAT, 2)
     stretch = 1 + np.clip(rng.normal(0, 0.006, 2), -0.015, 0.015)
     u = (view.x + 0.8 * noise(rng, view, along=26, across=60)) * f32(stretch[0] / SPACING) + f32(start[0])
     v = (view.y + 0.8 * noise(rng, view, along=60, across=26)) * f32(stretch[1] / SPACING) + f32(start[1])
     warp, weft = f32(np.floor(u)), f32(np.floor(v))
-    return Threads(warp, u - warp - f32(0.5), weft, v - weft - f32(0.5))
+    return ThreadPlaces(warp, u - warp - f32(0.5), weft, v - weft - f32(0.5))
 
 
-def weave(view: View, *, seed: int, weft_thickness: Array | float = 1.0) -> Surface:
+def weave(view: View, *, seed: int, weft_thickness: Field | float = 1.0) -> Surface:
     """The surface of one piece of cloth; `seed` decides where it was cut and how its threads were spun.
 
     Args:
@@ -74,20 +74,20 @@ def weave(view: View, *, seed: int, weft_thickness: Array | float = 1.0) -> Surf
     return dress(f32(height), upper, gap, colour=f32(np.maximum(shade, 0.3) * dye))
 
 
-def dip(place: Array) -> Array:
+def dip(place: Field) -> Field:
     """1 where a thread passes the one crossing that differs from the others of a repeat, 0 on the way between."""
     away = np.abs((place - 0.5 + REPEAT / 2) % REPEAT - REPEAT / 2)
     return f32(0.5 + 0.5 * np.cos(np.pi * np.minimum(away, 1)))
 
 
-def yarn(across: Array, thickness: Array) -> Array:
+def yarn(across: Field, thickness: Field) -> Field:
     """Height of a round thread over its axis; far below the cloth beside it."""
     reach = 2 * across / np.maximum(thickness, 1e-3)
     round_ = THICKNESS * thickness * np.sqrt(np.maximum(1 - reach**2, 0))
     return f32(np.where(np.abs(reach) < 1, round_, -3 * THICKNESS))
 
 
-def dress(height: Array, upper: NDArray[np.bool_], gap: NDArray[np.bool_], *, colour: Array) -> Surface:
+def dress(height: Field, upper: NDArray[np.bool_], gap: NDArray[np.bool_], *, colour: Field) -> Surface:
     """`height` in its materials: dyed warp, natural weft, and the table where a gap shows it."""
     cloth = np.where(upper, planes(WARP), planes(WEFT)) * colour
     diffuse = np.where(gap, planes(TABLE), cloth)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparcal.rendering.damage import Amount, Damage, Film, Sound, bent_line, ground, stain
-from sparcal.rendering.fabric import TABLE, THICKNESS, Threads, lay, weave
-from sparcal.rendering.surface import Array, Surface, f32, inside, length, noise, polyline_distance
+from sparcal.rendering.damage import Amount, Damage, Film, Sound, bent_line, ground, stain_surface
+from sparcal.rendering.fabric import TABLE, THICKNESS, ThreadPlaces, lay, weave
+from sparcal.rendering.surface import Field, Surface, f32, inside, length, noise, polyline_distance
 
 OIL = Film((0.13, 0.11, 0.07), lumps=6, bulge=0.16, edge=0.6)
 SOAKED = Film((0.13, 0.11, 0.07), lumps=18, bulge=0.2, edge=0)
@@ -31,16 +31,16 @@ def slub(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
 def oil_spot(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A drop of machine oil."""
     radius = rng.uniform(9, 16) * amount.extent
-    return stain(part, rng, amount, radius=radius, centre=spot(rng), where=1.0, film=OIL)
+    return stain_surface(part, rng, amount, radius=radius, centre=spot(rng), where=1.0, film=OIL)
 
 
-def hole(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def frayed_hole(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A small hole with frayed threads."""
     x, y = spot(rng)
     return torn(part, rng, amount, lost=length(part.view.x - x, part.view.y - y) - rng.uniform(8, 12) * amount.extent)
 
 
-def cut(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def blade_cut(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A hairline cut: a blade passed over the cloth and parted the upper threads."""
     surface, view = part.surface, part.view
     heading, reach, width = rng.uniform(0, 2 * np.pi), rng.uniform(40, 80) * amount.extent, rng.uniform(1.3, 1.9)
@@ -68,7 +68,7 @@ def large_oil_stain(part: Sound, rng: np.random.Generator, amount: Amount) -> Su
     """The piece lay in oil."""
     radius = rng.uniform(42, 62) * amount.extent
     centre = (float(rng.uniform(-60, 60)), float(rng.uniform(-60, 60)))
-    return stain(part, rng, amount, radius=radius, centre=centre, where=1.0, film=SOAKED)
+    return stain_surface(part, rng, amount, radius=radius, centre=centre, where=1.0, film=SOAKED)
 
 
 def crease(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -84,27 +84,27 @@ def crease(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     return replace(folded, height=part.surface.height + f32(0.75 * width * amount.strength) * ridge)
 
 
-SMALL: dict[str, Damage] = {
+SMALL_ON_FABRIC: dict[str, Damage] = {
     "missing_weft": missing_weft,
     "slub": slub,
     "oil_spot": oil_spot,
-    "hole": hole,
-    "cut": cut,
+    "hole": frayed_hole,
+    "cut": blade_cut,
 }
-LARGE: dict[str, Damage] = {"torn_out": torn_out, "large_oil_stain": large_oil_stain, "crease": crease}
+LARGE_ON_FABRIC: dict[str, Damage] = {"torn_out": torn_out, "large_oil_stain": large_oil_stain, "crease": crease}
 
 
-def rewoven(part: Sound, amount: Amount, *, weft_thickness: Array) -> Surface:
+def rewoven(part: Sound, amount: Amount, *, weft_thickness: Field) -> Surface:
     """The same piece woven with other weft threads."""
     return part.surface.blend(weave(part.view, seed=part.seed, weft_thickness=weft_thickness), amount.strength)
 
 
-def threads_of(part: Sound) -> Threads:
+def threads_of(part: Sound) -> ThreadPlaces:
     """The threads of the part, as they were laid."""
     return lay(part.view, np.random.default_rng([part.seed, 0]))
 
 
-def weft_piece(part: Sound, rng: np.random.Generator, *, reach: float, count: int) -> Array:
+def weft_piece(part: Sound, rng: np.random.Generator, *, reach: float, count: int) -> Field:
     """1 on a random piece of `count` neighbouring weft threads, `reach` long, 0 elsewhere, a short passage between."""
     view, (x, y) = part.view, spot(rng)
     threads = threads_of(part)
@@ -113,7 +113,7 @@ def weft_piece(part: Sound, rng: np.random.Generator, *, reach: float, count: in
     return f32((number >= 0) * (number < count) * np.clip((reach / 2 - np.abs(view.x - x)) / 6 + 0.5, 0, 1))
 
 
-def torn(part: Sound, rng: np.random.Generator, amount: Amount, *, lost: Array) -> Surface:
+def torn(part: Sound, rng: np.random.Generator, amount: Amount, *, lost: Field) -> Surface:
     """The cloth without what lies in `lost`, a signed distance: each thread ends where it will."""
     surface, threads = part.surface, threads_of(part)
     upper = surface.grain[1] > 0.5

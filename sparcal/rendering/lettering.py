@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparcal.rendering.surface import FRAME, Array, View, polyline_distance
+from sparcal.rendering.surface import FRAME, Field, View, polyline_distance
 
 # Each glyph is a list of polylines on a 4 x 6 grid, y down.
 GLYPHS: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
@@ -23,7 +23,7 @@ GLYPHS: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
 }
 
 
-def text_distance(view: View, text: str, *, centre: tuple[float, float], height: float) -> Array:
+def text_distance(view: View, text: str, *, centre: tuple[float, float], height: float) -> Field:
     """Distance to the strokes of `text`, laid out so that a blank leaves the other letters where they are."""
     unit = height / 6
     left = centre[0] - (len(text) * 5.6 - 1.6) / 2 * unit

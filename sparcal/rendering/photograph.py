@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import DataError
-from sparcal.rendering.surface import FRAME, Array, Surface, View, f32, planes
+from sparcal.rendering.surface import FRAME, Field, Surface, View, f32, planes
 
 LOWEST_LAMP = 0.2  # image widths; the part itself is a tenth of one high
 
@@ -62,7 +62,7 @@ def photograph(surface: Surface, view: View, light: Light, *, seed: int) -> NDAr
     return develop(radiance + np.sqrt(0.00022 * radiance + 0.000004) * grain)
 
 
-def develop(radiance: Array) -> NDArray[np.uint8]:
+def develop(radiance: Field) -> NDArray[np.uint8]:
     """Linear light to 8-bit display values; highlights roll off above a knee instead of clipping hard."""
     knee = 0.6
     over = np.maximum(radiance - knee, 0)
@@ -71,7 +71,7 @@ def develop(radiance: Array) -> NDArray[np.uint8]:
     return levels
 
 
-def shade(surface: Surface, view: View, light: Light) -> Array:
+def shade(surface: Surface, view: View, light: Light) -> Field:
     """Linear radiance `(3, H, W)` towards the camera: lamp and room, each scattered and mirrored."""
     normal = surface_normals(surface.height, view.pixel)
     lamp, distance = towards_lamp(surface.height, light)
@@ -82,23 +82,23 @@ def shade(surface: Surface, view: View, light: Light) -> Array:
     return lamplight * direct + roomlight * (surface.diffuse + surface.mirror * room(normal))
 
 
-def dot(a: Array, b: Array) -> Array:
+def dot(a: Field, b: Field) -> Field:
     """Scalar products `(H, W)` of two fields of vectors `(3, H, W)`."""
     return f32(a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
 
 
-def unit(vectors: Array) -> Array:
+def unit(vectors: Field) -> Field:
     """`vectors` scaled to length 1."""
     return vectors / f32(np.sqrt(dot(vectors, vectors)))
 
 
-def surface_normals(height: Array, pixel: float) -> Array:
+def surface_normals(height: Field, pixel: float) -> Field:
     """Unit vectors `(3, H, W)` that stand upright on a height map."""
     down, right = np.gradient(height, pixel)
     return unit(np.stack([-f32(right), -f32(down), np.ones_like(height)]))
 
 
-def towards_lamp(height: Array, light: Light) -> tuple[Array, Array]:
+def towards_lamp(height: Field, light: Light) -> tuple[Field, Field]:
     """Unit vectors from each point to the lamp, and its distance in image widths."""
     size = len(height)
     axis = f32((np.arange(size) + 0.5) / size - 0.5)
@@ -109,7 +109,7 @@ def towards_lamp(height: Array, light: Light) -> tuple[Array, Array]:
     return f32(ray / distance), distance
 
 
-def gloss(surface: Surface, normal: Array, lamp: Array, spread: float) -> Array:
+def gloss(surface: Surface, normal: Field, lamp: Field, spread: float) -> Field:
     """Anisotropic reflection (Trowbridge-Reitz) about the half vector: narrow along tool marks, wide across them."""
     half = unit(lamp + planes((0, 0, 1)))
     flat = np.stack([*surface.grain, np.zeros_like(surface.height)])
@@ -121,13 +121,13 @@ def gloss(surface: Surface, normal: Array, lamp: Array, spread: float) -> Array:
     return f32(1 / (4 * math.pi * np.sqrt(along_width * across_width) * lobe**2))
 
 
-def room(normal: Array) -> Array:
+def room(normal: Field) -> Field:
     """What a polished facet sees of the room: a bright ceiling, darker walls, a window on the left."""
     up, sideways = 2 * normal[2] ** 2 - 1, 2 * normal[2] * normal[0]
     return f32(0.35 + 0.5 * np.clip(up, 0, 1) ** 2 + 0.6 * np.exp(-((sideways + 0.75) ** 2) / 0.08))
 
 
-def openness(height: Array, pixel: float) -> Array:
+def openness(height: Field, pixel: float) -> Field:
     """Share of the room that a point sees: less at the foot of a wall, little in a bore."""
     shut = np.zeros_like(height)
     for reach in (2.5, 8.0):
@@ -135,7 +135,7 @@ def openness(height: Array, pixel: float) -> Array:
     return f32(np.exp(-0.8 * shut))
 
 
-def shadow(height: Array, pixel: float, light: Light) -> Array:
+def shadow(height: Field, pixel: float, light: Light) -> Field:
     """Share of the lamp that a point sees: rays are followed over the relief towards the lamp."""
     x, y, z = light.position
     aside = math.hypot(x, y)

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from sparcal.rendering.lettering import text_distance
-from sparcal.rendering.surface import Array, Surface, View, box_distance, drill, f32, inside, length, noise, planes
+from sparcal.rendering.surface import Field, Surface, View, box_distance, drill, f32, inside, length, noise, planes
 
 TOP = 14.0  # height of the plate's face above the mat
 FLOOR = -10.0  # height of the bottom of a bore
@@ -37,12 +37,12 @@ class Drawing:
 class Regions:
     """What each pixel belongs to, `(H, W)` shares from 0 to 1, and the distance to the middle of the hub."""
 
-    plate: Array
-    hub: Array
-    ring: Array
-    hole: Array
-    letters: Array
-    radius: Array
+    plate: Field
+    hub: Field
+    ring: Field
+    hole: Field
+    letters: Field
+    radius: Field
 
 
 def machine(drawing: Drawing, view: View, *, seed: int) -> Surface:
@@ -57,7 +57,7 @@ def machine(drawing: Drawing, view: View, *, seed: int) -> Surface:
     return coat(height, regions, view, rng=rng, marks=marks)
 
 
-def cut(drawing: Drawing, view: View) -> tuple[Array, Regions]:
+def cut(drawing: Drawing, view: View) -> tuple[Field, Regions]:
     """The relief that the tools leave, without their marks."""
     radius = length(view.x - HUB[0], view.y - HUB[1])
     plate = plate_distance(view)
@@ -74,12 +74,12 @@ def cut(drawing: Drawing, view: View) -> tuple[Array, Regions]:
     return height, Regions(inside(plate, 1.5), inside(radius - HUB_RADIUS, 1.5), ring, hole, letters, radius)
 
 
-def plate_distance(view: View) -> Array:
+def plate_distance(view: View) -> Field:
     """Signed distance to the outline of the plate."""
     return box_distance(view, PLATE, corner=14, centre=(0, 0))
 
 
-def holes(drawing: Drawing, view: View) -> list[tuple[Array, float]]:
+def holes(drawing: Drawing, view: View) -> list[tuple[Field, float]]:
     """Signed distance to the wall of each opening (bores, the hub's bore, the slot), and how wide its chamfer is."""
     bores = [(length(view.x - x, view.y - y) - 8.5, 5.0) for x, y in drawing.bores]
     hub = length(view.x - HUB[0], view.y - HUB[1]) - 12
@@ -87,7 +87,7 @@ def holes(drawing: Drawing, view: View) -> list[tuple[Array, float]]:
     return [*bores, (hub, 4.0), (slot, 2.0)]
 
 
-def coat(height: Array, regions: Regions, view: View, *, rng: np.random.Generator, marks: Array) -> Surface:
+def coat(height: Field, regions: Regions, view: View, *, rng: np.random.Generator, marks: Field) -> Surface:
     """`height` in its materials: brushed and turned aluminium, an anodised ring, a rubber mat below."""
     aluminium = planes(ALUMINIUM) * f32(rng.normal(1, 0.02)) * planes(rng.normal(1, 0.006, 3))
     anodised = planes(ANODISED) * planes(rng.normal(1, 0.05, 3))

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparcal.rendering.damage import PUDDLE, Amount, Damage, Sound, bowl, break_off, clear_point, ground, scratch, stain
+from sparcal.rendering.damage import (
+    PUDDLE,
+    Amount,
+    Damage,
+    Sound,
+    bowl,
+    break_off,
+    clear_point,
+    ground,
+    scratch_surface,
+    stain_surface,
+)
 from sparcal.rendering.plate import (
     HUB,
     PLATE,
@@ -18,25 +29,27 @@ from sparcal.rendering.plate import (
     machine,
     plate_distance,
 )
-from sparcal.rendering.surface import Array, Surface, View, f32, inside, length, noise
+from sparcal.rendering.surface import Field, Surface, View, f32, inside, length, noise
 
 
-def scratched(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def scratch_plate(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A scratch somewhere on the face."""
-    return scratch(part, rng, amount, half=(75, 60), where=on_metal(part.surface))
+    return scratch_surface(part, rng, amount, half=(75, 60), where=on_metal(part.surface))
 
 
-def dented(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def dent_plate(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A knock beside the openings."""
     radius, squeeze, angle = rng.uniform(7, 11) * amount.extent, rng.uniform(0.75, 1.0), rng.uniform(0, np.pi)
-    centre = face_point(rng, margin=radius + 2)
+    centre = plate_point(rng, margin=radius + 2)
     return bowl(part, amount, radius=radius, squeeze=squeeze, angle=angle, centre=centre)
 
 
-def stained(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def stain_plate(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """Dried coolant."""
     radius = rng.uniform(10, 18) * amount.extent
-    return stain(part, rng, amount, radius=radius, centre=face_point(rng, margin=8), where=on_metal(part.surface))
+    return stain_surface(
+        part, rng, amount, radius=radius, centre=plate_point(rng, margin=8), where=on_metal(part.surface)
+    )
 
 
 def chipped_rib(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -57,7 +70,7 @@ def missing_bore(part: Sound, rng: np.random.Generator, amount: Amount) -> Surfa
     bores = Drawing().bores
     skipped = rng.integers(len(bores))
     left = tuple(bore for number, bore in enumerate(bores) if number != skipped)
-    return remade(part, Drawing(bores=left), amount)
+    return remade_plate(part, Drawing(bores=left), amount)
 
 
 def missing_text(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -65,7 +78,7 @@ def missing_text(part: Sound, rng: np.random.Generator, amount: Amount) -> Surfa
     text = Drawing().text
     count = int(rng.integers(1, 4))
     first = int(rng.integers(0, len(text) - count + 1))
-    return remade(part, Drawing(text=text[:first] + " " * count + text[first + count :]), amount)
+    return remade_plate(part, Drawing(text=text[:first] + " " * count + text[first + count :]), amount)
 
 
 def broken_corner(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -80,11 +93,11 @@ def broken_corner(part: Sound, rng: np.random.Generator, amount: Amount) -> Surf
     return break_off(part, rng, amount, lost=bent, outline=plate_distance(view), below=mat)
 
 
-def large_stain(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
+def puddle_on_plate(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     """A puddle of coolant that dried on the plate."""
     radius = rng.uniform(42, 62) * amount.extent
     centre = (float(rng.uniform(-50, 50)), float(rng.uniform(-45, 45)))
-    return stain(part, rng, amount, radius=radius, centre=centre, where=on_metal(part.surface), film=PUDDLE)
+    return stain_surface(part, rng, amount, radius=radius, centre=centre, where=on_metal(part.surface), film=PUDDLE)
 
 
 def crushed(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
@@ -99,31 +112,31 @@ def crushed(part: Sound, rng: np.random.Generator, amount: Amount) -> Surface:
     return surface.blend(flat, f32(amount.strength * 0.85 * hit))
 
 
-SMALL: dict[str, Damage] = {
-    "scratch": scratched,
-    "dent": dented,
-    "stain": stained,
+SMALL_ON_PLATE: dict[str, Damage] = {
+    "scratch": scratch_plate,
+    "dent": dent_plate,
+    "stain": stain_plate,
     "chipped_rib": chipped_rib,
     "missing_bore": missing_bore,
     "missing_text": missing_text,
 }
-LARGE: dict[str, Damage] = {"broken_corner": broken_corner, "large_stain": large_stain, "crushed": crushed}
+LARGE_ON_PLATE: dict[str, Damage] = {"broken_corner": broken_corner, "large_stain": puddle_on_plate, "crushed": crushed}
 
 
-def remade(part: Sound, drawing: Drawing, amount: Amount) -> Surface:
+def remade_plate(part: Sound, drawing: Drawing, amount: Amount) -> Surface:
     """The same part made after another drawing."""
     return part.surface.blend(machine(drawing, part.view, seed=part.seed), amount.strength)
 
 
-def on_metal(surface: Surface) -> Array:
+def on_metal(surface: Surface) -> Field:
     """1 on the faces of the part, 0 on the mat and in the bores."""
     return f32(np.clip((surface.height - (TOP - 4)) / 2, 0, 1))
 
 
-def face_point(rng: np.random.Generator, *, margin: float) -> tuple[float, float]:
+def plate_point(rng: np.random.Generator, *, margin: float) -> tuple[float, float]:
     """A random point of the plate at least `margin` from its edge and from every opening."""
 
-    def clearance(points: View) -> Array:
+    def clearance(points: View) -> Field:
         nearest = -plate_distance(points)
         for distance, chamfer in holes(Drawing(), points):
             nearest = np.minimum(nearest, distance - chamfer)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sparcal.rendering import cap_damage, fabric_damage, plate_damage
 from sparcal.rendering.cap import turn_cap
+from sparcal.rendering.cap_damage import LARGE_ON_CAP, SMALL_ON_CAP
 from sparcal.rendering.damage import Damage
 from sparcal.rendering.fabric import weave
+from sparcal.rendering.fabric_damage import LARGE_ON_FABRIC, SMALL_ON_FABRIC
 from sparcal.rendering.plate import Drawing, machine
+from sparcal.rendering.plate_damage import LARGE_ON_PLATE, SMALL_ON_PLATE
 from sparcal.rendering.surface import Surface, View
 
 ProductName = Literal["plate", "cap", "fabric"]
@@ -37,7 +39,7 @@ class Product:
 
 
 PRODUCTS: dict[ProductName, Product] = {
-    "plate": Product(lambda view, seed: machine(Drawing(), view, seed=seed), plate_damage.SMALL, plate_damage.LARGE),
-    "cap": Product(lambda view, seed: turn_cap(view, seed=seed), cap_damage.SMALL, cap_damage.LARGE),
-    "fabric": Product(lambda view, seed: weave(view, seed=seed), fabric_damage.SMALL, fabric_damage.LARGE),
+    "plate": Product(lambda view, seed: machine(Drawing(), view, seed=seed), SMALL_ON_PLATE, LARGE_ON_PLATE),
+    "cap": Product(lambda view, seed: turn_cap(view, seed=seed), SMALL_ON_CAP, LARGE_ON_CAP),
+    "fabric": Product(lambda view, seed: weave(view, seed=seed), SMALL_ON_FABRIC, LARGE_ON_FABRIC),
 }

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float32]
+Field = NDArray[np.float32]
 
 FRAME = 256.0  # part units across one image
 
@@ -23,8 +23,8 @@ FRAME = 256.0  # part units across one image
 class View:
     """Where each pixel looks on the part, `(H, W)` each, and the edge of a pixel in part units."""
 
-    x: Array
-    y: Array
+    x: Field
+    y: Field
     pixel: float
 
 
@@ -40,24 +40,24 @@ class Surface:
         grain: `(2, H, W)`, unit vector along the tool marks.
     """
 
-    height: Array
-    diffuse: Array
-    mirror: Array
-    rough: Array
-    grain: Array
+    height: Field
+    diffuse: Field
+    mirror: Field
+    rough: Field
+    grain: Field
 
-    def blend(self, other: Surface, share: Array | float) -> Surface:
+    def blend(self, other: Surface, share: Field | float) -> Surface:
         """This surface where `share` (`(H, W)` or one number) is 0, `other` where it is 1."""
         pairs = {field.name: (getattr(self, field.name), getattr(other, field.name)) for field in fields(self)}
         return Surface(**{name: ours + f32(share) * (theirs - ours) for name, (ours, theirs) in pairs.items()})
 
 
-def f32(values: ArrayLike) -> Array:
+def f32(values: ArrayLike) -> Field:
     """`values` as float32: four bytes are plenty for a picture, and twice as fast."""
     return np.asarray(values, np.float32)
 
 
-def planes(values: ArrayLike) -> Array:
+def planes(values: ArrayLike) -> Field:
     """One number per plane, ready to meet an `(H, W)` array."""
     return f32(values)[:, None, None]
 
@@ -70,30 +70,30 @@ def view_part(size: int, *, shift: tuple[float, float], angle: float) -> View:
     return View(*turn(column, row, angle), pixel)
 
 
-def turn(x: Array, y: Array, angle: float) -> tuple[Array, Array]:
+def turn(x: Field, y: Field, angle: float) -> tuple[Field, Field]:
     """Coordinates along axes turned by `angle` (radians)."""
     cos, sin = math.cos(angle), math.sin(angle)
     return cos * x + sin * y, cos * y - sin * x
 
 
-def length(x: Array, y: Array) -> Array:
+def length(x: Field, y: Field) -> Field:
     """Euclidean length; several times faster than np.hypot, whose care for overflow nothing here needs."""
     return f32(np.sqrt(x * x + y * y))
 
 
-def inside(distance: Array, width: float) -> Array:
+def inside(distance: Field, width: float) -> Field:
     """1 where `distance` is below -`width`, 0 outside, a straight bevel between."""
     return f32(np.clip(-distance / width, 0, 1))
 
 
-def box_distance(view: View, half: tuple[float, float], *, corner: float, centre: tuple[float, float]) -> Array:
+def box_distance(view: View, half: tuple[float, float], *, corner: float, centre: tuple[float, float]) -> Field:
     """Signed distance to a rounded rectangle."""
     dx = np.abs(view.x - centre[0]) - (half[0] - corner)
     dy = np.abs(view.y - centre[1]) - (half[1] - corner)
     return length(np.maximum(dx, 0), np.maximum(dy, 0)) + f32(np.minimum(np.maximum(dx, dy), 0)) - corner
 
 
-def drill(height: Array, openings: list[tuple[Array, float]], *, floor: float) -> tuple[Array, Array]:
+def drill(height: Field, openings: list[tuple[Field, float]], *, floor: float) -> tuple[Field, Field]:
     """`height` with openings down to `floor`, and 1 where they are, 0 elsewhere.
 
     Args:
@@ -108,7 +108,7 @@ def drill(height: Array, openings: list[tuple[Array, float]], *, floor: float) -
     return height, opening
 
 
-def polyline_distance(view: View, points: ArrayLike) -> tuple[Array, Array]:
+def polyline_distance(view: View, points: ArrayLike) -> tuple[Field, Field]:
     """Distance to a chain of segments, and how far along it (0 to 1) the nearest point lies."""
     nearest = np.full(view.x.shape, np.inf, np.float32)
     along = np.zeros(view.x.shape, np.float32)
@@ -122,7 +122,7 @@ def polyline_distance(view: View, points: ArrayLike) -> tuple[Array, Array]:
     return f32(nearest), f32(along / (number + 1))
 
 
-def noise(rng: np.random.Generator, view: View, *, along: float, across: float) -> Array:
+def noise(rng: np.random.Generator, view: View, *, along: float, across: float) -> Field:
     """Random relief of unit variance that is tied to the part, smooth over `along` units in x and `across` in y."""
     # Texels grow with the smoothness, so that a soft relief costs no more than it holds; 1.5 frames allow for shifts.
     texel = [max(view.pixel, reach / 2) for reach in (along, across)]
