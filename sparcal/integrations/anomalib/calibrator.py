@@ -62,7 +62,7 @@ class LotCalibrator:
         seed: of the coreset that anomalib draws.
         test_side_only: correct test features of a flow or distillation model, whose trained side cannot be rebuilt.
 
-    `features_` holds the training features once collected; `correction_` and `verdict_` the lot's, until `reset`.
+    `features_` holds the training features once collected; `correction_` and `thresholds_` the lot's, until `reset`.
     """
 
     model: Any = field(repr=False)
