@@ -21,19 +21,19 @@ from torch import Tensor
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
 
-FORMAT = 1
-HEADER = "sparcal"
+ARTIFACT_FORMAT = 1
+ARTIFACT_HEADER = "sparcal"
 
 
 def save(thing: object, path: str | Path) -> Path:
     """Write a correction or detector, fitted or not, to one file; returns its path."""
     tensors: dict[str, Tensor] = {}
     description = _describe(thing, "", tensors)
-    description["format"] = FORMAT
+    description["format"] = ARTIFACT_FORMAT
     description["digest"] = _digest(description, tensors)
     target = Path(path)
     with atomic_path(target) as temporary:
-        save_file(tensors, temporary, metadata={HEADER: json.dumps(description)})
+        save_file(tensors, temporary, metadata={ARTIFACT_HEADER: json.dumps(description)})
     return target
 
 
@@ -49,13 +49,13 @@ def load(path: str | Path) -> Any:
     except (SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"The artifact {source} is damaged or not a safetensors file: {error}.") from error
     try:
-        description = json.loads(metadata[HEADER])
+        description = json.loads(metadata[ARTIFACT_HEADER])
         version, digest = description["format"], description.pop("digest")
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"The file {source} was not written by sparcal: save the object again.") from error
-    if version != FORMAT:
+    if version != ARTIFACT_FORMAT:
         raise ArtifactError(
-            f"The artifact {source} has format {version}, this sparcal reads {FORMAT}: use the sparcal that wrote it."
+            f"The artifact {source} has format {version}, this sparcal reads {ARTIFACT_FORMAT}: use the sparcal that wrote it."
         )
     if _digest(description, tensors) != digest:
         raise ArtifactError(f"The artifact {source} does not match its own digest, so it was changed or damaged.")

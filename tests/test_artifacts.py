@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sparcal.artifacts import FORMAT, HEADER, load, save
+from sparcal.artifacts import ARTIFACT_FORMAT, ARTIFACT_HEADER, load, save
 from sparcal.corrections import CORRECTIONS, NormalsInReference
 from sparcal.detectors import PaDiM, PatchCore
 from sparcal.errors import ArtifactError, DataError
@@ -70,8 +70,14 @@ def test_missing_damaged_and_foreign_files(tmp_path):
     save_file({"x": torch.zeros(1)}, path)
     with pytest.raises(ArtifactError, match="was not written by sparcal: save the object again"):
         load(path)
-    save_file({"x": torch.zeros(1)}, path, metadata={HEADER: json.dumps({"format": FORMAT + 1, "digest": ""})})
-    with pytest.raises(ArtifactError, match=rf"has format {FORMAT + 1}, this sparcal reads {FORMAT}: use the sparcal"):
+    save_file(
+        {"x": torch.zeros(1)},
+        path,
+        metadata={ARTIFACT_HEADER: json.dumps({"format": ARTIFACT_FORMAT + 1, "digest": ""})},
+    )
+    with pytest.raises(
+        ArtifactError, match=rf"has format {ARTIFACT_FORMAT + 1}, this sparcal reads {ARTIFACT_FORMAT}: use the sparcal"
+    ):
         load(path)
 
 

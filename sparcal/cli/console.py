@@ -13,7 +13,6 @@ import typer
 
 from sparcal.errors import SparcalError
 
-Progress = Callable[[int, int], None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 
 
@@ -31,7 +30,7 @@ def wrong_call() -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Progress]:
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar with rate and time left on a terminal; silent elsewhere."""
     if not sys.stderr.isatty():
         yield _silent

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sparcal.export.graph import LotGraph, LotModel
-    from sparcal.imaging.camera_format import Kind
+    from sparcal.imaging.camera_format import CameraFormat
     from sparcal.imaging.preprocess import Preprocess
     from sparcal.station.lot import Lot
 
@@ -173,7 +173,7 @@ def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
     return LotState(model.facts, graph.signature, {name: t.numpy() for name, t in lot_tensors(graph, model).items()})
 
 
-def _input_size(preprocess: Preprocess, kinds: Sequence[Kind]) -> tuple[int, int] | None:
+def _input_size(preprocess: Preprocess, kinds: Sequence[CameraFormat]) -> tuple[int, int] | None:
     """The one input size of images of these kinds; None where they give several."""
     from PIL import Image
 

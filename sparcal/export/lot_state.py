@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import ArtifactError, DataError, MissingExtraError, ShapeError
-from sparcal.imaging.camera_format import Kind
+from sparcal.imaging.camera_format import CameraFormat
 
 STATE_FORMAT = 1
 STATE_HEADER = "sparcal-lot-state"
@@ -39,7 +39,7 @@ class LotFacts:
     name: str | None
     pixel_threshold: float | None = None
     outside: float | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[CameraFormat, ...] = ()
 
     @property
     def title(self) -> str:

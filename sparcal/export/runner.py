@@ -23,7 +23,7 @@ from sparcal.errors import ArtifactError, DataError, MissingExtraError, SparcalE
 from sparcal.export.lot_state import Arrays, LotFacts, LotState, check_fits, read_lot_state
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import read_record
-from sparcal.imaging.camera_format import kind_of, other_kind
+from sparcal.imaging.camera_format import camera_format_of, other_camera_format
 from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.map_matrices import MapRule, draw_native, value_below
 from sparcal.imaging.preprocess import Geometry, Preprocess
@@ -72,7 +72,7 @@ class ExportedModel:
         """Score and verdict of one image."""
         image = open_image(source)
         name = source if isinstance(source, Path | str) else "The image"
-        reason = other_kind(name, kind_of(image), self.lot.kinds)
+        reason = other_camera_format(name, camera_format_of(image), self.lot.kinds)
         if reason is not None:
             raise DataError(reason)
         pixels, geometry = self.preprocess.array(image)

@@ -11,7 +11,7 @@ from typing import Any
 from sparcal.errors import ArtifactError
 from sparcal.files.atomic import atomic_path
 
-FORMAT = 1
+RECORD_FORMAT = 1
 
 
 def now() -> str:
@@ -24,10 +24,10 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
     record = read_json(path)
     if record.get("kind") != kind:
         raise ArtifactError(f"{path} was expected to describe a {kind}, got {record.get('kind')!r}: check the path.")
-    if record.get("format") != FORMAT:
+    if record.get("format") != RECORD_FORMAT:
         writer = record.get("versions", {}).get("sparcal", "of unknown version")
         raise ArtifactError(
-            f"{path} has format {record.get('format')}, this sparcal reads {FORMAT}: use the sparcal that wrote it "
+            f"{path} has format {record.get('format')}, this sparcal reads {RECORD_FORMAT}: use the sparcal that wrote it "
             f"({writer}), or fit again."
         )
     if record.get("digest") != record_digest(record):
@@ -37,7 +37,7 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
 
 def write_record(path: Path, kind: str, content: dict[str, Any]) -> None:
     """Write a record with kind, format and digest, whole or not at all."""
-    record = {**content, "kind": kind, "format": FORMAT}
+    record = {**content, "kind": kind, "format": RECORD_FORMAT}
     write_json(path, {**record, "digest": record_digest(record)})
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-Kind = tuple[int, int, bool]  # H, W, grey
+CameraFormat = tuple[int, int, bool]  # H, W, grey
 
 MANY_KINDS = 4  # parts cut to many sizes have no size of their own
 
 
-def kind_of(image: Image.Image) -> Kind:
+def camera_format_of(image: Image.Image) -> CameraFormat:
     """Size and colour of an RGB image."""
     return image.height, image.width, is_grey(image)
 
@@ -23,7 +23,7 @@ def is_grey(image: Image.Image) -> bool:
     return bool((sample == sample[..., :1]).all())
 
 
-def other_kind(name: object, kind: Kind, kinds: Sequence[Kind]) -> str | None:
+def other_camera_format(name: object, kind: CameraFormat, kinds: Sequence[CameraFormat]) -> str | None:
     """One sentence if an image is of another size or colour than those it would be compared with.
 
     Args:
@@ -38,6 +38,6 @@ def other_kind(name: object, kind: Kind, kinds: Sequence[Kind]) -> str | None:
     )
 
 
-def in_words(kind: Kind) -> str:
+def in_words(kind: CameraFormat) -> str:
     """A kind for people."""
     return f"{kind[0]} x {kind[1]} {'grey' if kind[2] else 'colour'} pixels"

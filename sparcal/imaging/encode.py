@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError
-from sparcal.imaging.camera_format import Kind, in_words, other_kind
+from sparcal.imaging.camera_format import CameraFormat, in_words, other_camera_format
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.imaging.preprocess import Geometry
@@ -42,7 +42,7 @@ class EncodedImage:
     grey: bool
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CameraFormat:
         """Size and colour."""
         return (*self.geometry.native, self.grey)
 
@@ -93,7 +93,7 @@ def encode_one(
     return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey)
 
 
-def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[Kind]) -> str | None:
+def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[CameraFormat]) -> str | None:
     """One sentence if the image is of another size or colour than those it would be compared with.
 
     Args:
@@ -104,7 +104,7 @@ def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[Kind]) -> str | N
             f"{seen.path} must give features of {_text(grids)} like the station's images, got "
             f"{_text(seen.features.grids)} from {in_words(seen.kind)}: use images of one aspect ratio."
         )
-    return other_kind(seen.path, seen.kind, kinds)
+    return other_camera_format(seen.path, seen.kind, kinds)
 
 
 def _text(grids: Grids) -> str:

@@ -19,8 +19,8 @@ from sparcal.imaging.preprocess import Geometry
 Upsample = Literal["bilinear", "nearest", "corners"]
 Blur = Literal["gaussian", "box3"]
 At = Literal["input", "native"]
-Floats = NDArray[np.floating[Any]]
-Axis = Floats  # (pixels, cells); each row holds the weights of one pixel and sums to 1
+Matrix = NDArray[np.floating[Any]]
+Axis = Matrix  # (pixels, cells); each row holds the weights of one pixel and sums to 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def input_axes(h: int, w: int, rule: MapRule) -> tuple[Axis, Axis]:
     return _smooth_axis(h, h * rule.cell_pixels, rule), _smooth_axis(w, w * rule.cell_pixels, rule)
 
 
-def draw_native(cell_hw: Floats, rule: MapRule, geometry: Geometry, *, outside: float) -> NDArray[np.float32]:
+def draw_native(cell_hw: Matrix, rule: MapRule, geometry: Geometry, *, outside: float) -> NDArray[np.float32]:
     """The map of one image in native pixels, (H, W).
 
     Args:
@@ -81,7 +81,7 @@ def draw_native(cell_hw: Floats, rule: MapRule, geometry: Geometry, *, outside: 
     return canvas
 
 
-def value_below(cells: Floats) -> float:
+def value_below(cells: Matrix) -> float:
     """A constant strictly below every pixel of the maps of `cells`."""
     if cells.size == 0 or not np.isfinite(cells).all():
         got = "no scores" if cells.size == 0 else "NaN or infinite scores"
@@ -93,7 +93,7 @@ def value_below(cells: Floats) -> float:
 
 def _smooth_axis(cells: int, pixels: int, rule: MapRule) -> Axis:
     """Weights of a smoothed map of `pixels` pixels that spans `cells` cells."""
-    position: Floats
+    position: Matrix
     if rule.upsample == "corners":
         position = np.linspace(0, cells - 1, pixels) if pixels > 1 else np.zeros(1)
     else:
@@ -127,7 +127,7 @@ def _native_axis(cells: int, rule: MapRule, geometry: Geometry, *, axis: int) ->
     return slice(first, last), _sample(_smooth_axis(cells, pixels, rule), position)
 
 
-def _sample(table: Axis, position: Floats) -> Axis:
+def _sample(table: Axis, position: Matrix) -> Axis:
     """Rows of `table` at fractional positions, linearly interpolated, the end rows repeated beyond the ends."""
     position = np.clip(position, 0, len(table) - 1)
     low = np.floor(position).astype(np.intp)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+Points = NDArray[np.float32] | NDArray[np.float64]
 Sketches = NDArray[np.float32]
 Squares = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # points (n, d); their sketches in two stages (n, COARSE + 1) and (n, p), see `Sketch.staged`; growth and pad: a squared
 # sketch distance above growth * t + pad proves a true one above t.
-Cloud = tuple[Floats, Sketches, Sketches, float, float]
+Cloud = tuple[Points, Sketches, Sketches, float, float]
 
 # What rules bank rows out: lower bounds (q, m); fine coordinates of the queries (q, p) and of the bank (m, p); growth;
 # pads (q,). A bound above growth * t + pad proves a squared distance above t, and so does one with the squared distance of

@@ -14,9 +14,9 @@ from sparcal.neighbours._kernel_types import (
     Candidates,
     Ceiling,
     Cloud,
-    Floats,
     Indices,
     Nearest,
+    Points,
     Proof,
     Selection,
     Sketches,
@@ -26,11 +26,11 @@ from sparcal.neighbours._kernel_types import (
 COARSE = 32  # sketch coordinates that are compared first, four at a time
 LANES = 128  # centres that are compared with a point at once
 STRIDE = 256  # coordinates between two looks at whether a sum is already too large
-BLOCK = 64  # bank rows whose lower bounds share one minimum
+BLOCK_ROWS = 64  # bank rows whose lower bounds share one minimum
 
 
 @compiled
-def _square_gap(a: Floats, b: Floats, limit: float) -> float:
+def _square_gap(a: Points, b: Points, limit: float) -> float:
     """Squared distance in float64, or some number above `limit` once it is known to exceed it."""
     total = 0.0
     for first in range(0, a.shape[0], STRIDE):
@@ -42,7 +42,7 @@ def _square_gap(a: Floats, b: Floats, limit: float) -> float:
 
 # Inner loops count from 0 to the length of an array: the compiler vectorises other forms badly.
 @compiled
-def _float64_square_gap(a: Floats, b: Floats) -> float:
+def _float64_square_gap(a: Points, b: Points) -> float:
     total = 0.0
     for c in range(a.shape[0]):
         gap = np.float64(a[c]) - np.float64(b[c])
@@ -172,23 +172,23 @@ def _smallest(values: Sketches) -> np.float32:
 
 @compiled
 def _block_minima(row: Sketches, lanes: Sketches, minima: Sketches) -> None:
-    """The minimum of each BLOCK of `row`; `lanes` (BLOCK / 4,) is room to work in."""
+    """The minimum of each BLOCK_ROWS of `row`; `lanes` (BLOCK_ROWS / 4,) is room to work in."""
     quarter = lanes.shape[0]
-    whole = row.shape[0] // BLOCK
+    whole = row.shape[0] // BLOCK_ROWS
     for block in range(whole):
-        values = row[block * BLOCK : (block + 1) * BLOCK]
+        values = row[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS]
         for lane in range(lanes.shape[0]):  # a plain minimum over all would not be vectorised
             first = min(values[lane], values[lane + quarter])
             second = min(values[lane + 2 * quarter], values[lane + 3 * quarter])
             lanes[lane] = min(first, second)
         minima[block] = _smallest(lanes)
     if whole < minima.shape[0]:
-        minima[whole] = _smallest(row[whole * BLOCK :])
+        minima[whole] = _smallest(row[whole * BLOCK_ROWS :])
 
 
 @compiled
 def refine_nearest(
-    queries: Floats, bank: Floats, proof: Proof, budget: int, squares: Squares, indices: Indices
+    queries: Points, bank: Points, proof: Proof, budget: int, squares: Squares, indices: Indices
 ) -> NDArray[np.bool_]:
     """Fill `squares` and `indices` (q, k); tells which queries were settled within `budget` exact distances.
 
@@ -198,8 +198,8 @@ def refine_nearest(
     k = squares.shape[1]
     m = bank.shape[0]
     settled = np.ones(queries.shape[0], np.bool_)
-    minima = np.empty((m + BLOCK - 1) // BLOCK, np.float32)
-    lanes = np.empty(BLOCK // 4, np.float32)
+    minima = np.empty((m + BLOCK_ROWS - 1) // BLOCK_ROWS, np.float32)
+    lanes = np.empty(BLOCK_ROWS // 4, np.float32)
     bounds = np.empty(m, np.float32)
     left = np.empty(m, np.int64)
     for i in range(queries.shape[0]):
@@ -216,15 +216,15 @@ def refine_nearest(
 
 
 @compiled
-def _visit_lowest(query: Floats, bank: Floats, row: Sketches, minima: Sketches, nearest: Nearest) -> None:
+def _visit_lowest(query: Points, bank: Points, row: Sketches, minima: Sketches, nearest: Nearest) -> None:
     """Compare with the k rows of the lowest bounds, which makes the limit tight; they leave `row` and `minima`."""
     best, order = nearest
     for _ in range(best.shape[0]):
         j = _lowest(row, minima)
         _insert(best, order, _square_gap(query, bank[j], np.inf), j)
         row[j] = np.inf
-        block = j // BLOCK
-        minima[block] = _smallest(row[block * BLOCK : (block + 1) * BLOCK])
+        block = j // BLOCK_ROWS
+        minima[block] = _smallest(row[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS])
 
 
 @compiled
@@ -235,7 +235,7 @@ def _rows_within(row: Sketches, minima: Sketches, fine: Sketches, bank: Sketches
     for block in range(minima.shape[0]):
         if minima[block] > limit:
             continue
-        for j in range(block * BLOCK, min(row.shape[0], (block + 1) * BLOCK)):
+        for j in range(block * BLOCK_ROWS, min(row.shape[0], (block + 1) * BLOCK_ROWS)):
             if row[j] <= limit:
                 bound = row[j] + _sketch_gap(fine, bank[j])
                 if bound <= limit:
@@ -246,7 +246,7 @@ def _rows_within(row: Sketches, minima: Sketches, fine: Sketches, bank: Sketches
 
 
 @compiled
-def _visit(query: Floats, bank: Floats, rows: Candidates, ceiling: Ceiling, budget: int, nearest: Nearest) -> bool:
+def _visit(query: Points, bank: Points, rows: Candidates, ceiling: Ceiling, budget: int, nearest: Nearest) -> bool:
     """Compare with the rows that are left, the most promising first; False where `budget` distances do not suffice."""
     bounds, left = rows
     growth, pad = ceiling
@@ -273,8 +273,8 @@ def _visit(query: Floats, bank: Floats, rows: Candidates, ceiling: Ceiling, budg
 def _lowest(row: Sketches, minima: Sketches) -> int:
     """Where `row` is smallest, given the minima of its blocks."""
     block = np.argmin(minima)
-    first = block * BLOCK
-    return int(first + np.argmin(row[first : first + BLOCK]))
+    first = block * BLOCK_ROWS
+    return int(first + np.argmin(row[first : first + BLOCK_ROWS]))
 
 
 @compiled

@@ -22,7 +22,7 @@ from sparcal.corrections import STATION_REFERENCE
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
 from sparcal.files.versions import versions
-from sparcal.imaging.camera_format import Kind
+from sparcal.imaging.camera_format import CameraFormat
 from sparcal.imaging.encode import EncodedImage
 from sparcal.station.folder import StationFolder
 from sparcal.station.record import StationRecord
@@ -71,7 +71,7 @@ class LotRecord:
     asked: str
     choice: Choice
     images: tuple[tuple[str, str], ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CameraFormat, ...]
     image_threshold: Threshold
     pixel_threshold: Threshold
     image: Pair

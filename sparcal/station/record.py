@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparcal.calibration.self_test import SelfTest
-from sparcal.imaging.camera_format import Kind
+from sparcal.imaging.camera_format import CameraFormat
 from sparcal.imaging.encode import Grids
 
 
@@ -36,7 +36,7 @@ class StationRecord:
     grids: Grids
     images: tuple[tuple[str, str], ...]
     left_out: tuple[tuple[str, str], ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CameraFormat, ...]
     reference: str
     files: dict[str, str]
     own: tuple[float, ...]

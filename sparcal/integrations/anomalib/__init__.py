@@ -16,7 +16,7 @@ try:
     from sparcal.integrations.anomalib.calibrator import LotCalibrator
     from sparcal.integrations.anomalib.checkpoint import load_calibrated
     from sparcal.integrations.anomalib.collector import FeatureCollector
-    from sparcal.integrations.anomalib.verdict import Verdict
+    from sparcal.integrations.anomalib.model_thresholds import ModelThresholds
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] not in ("anomalib", "lightning"):
         raise
@@ -25,4 +25,4 @@ except ModuleNotFoundError as error:
         "pip install 'sparcal[anomalib]'."
     ) from error
 
-__all__ = ["FeatureCollector", "LotCalibrator", "Verdict", "load_calibrated"]
+__all__ = ["FeatureCollector", "LotCalibrator", "ModelThresholds", "load_calibrated"]

@@ -20,26 +20,26 @@ from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, r
 from sparcal.integrations.anomalib.checkpoint import read_features, write_checkpoint, write_features
 from sparcal.integrations.anomalib.collector import FeatureCollector
 from sparcal.integrations.anomalib.layers import layer_of
+from sparcal.integrations.anomalib.model_thresholds import (
+    NONE,
+    GoodScores,
+    ModelThresholds,
+    good_part_thresholds,
+    restore_thresholds,
+    set_thresholds,
+    threshold_state,
+)
 from sparcal.integrations.anomalib.models import LAYER, Place
 from sparcal.integrations.anomalib.one_sided import WARNING, find_place, map_levels
 from sparcal.integrations.anomalib.passes import (
     Images,
     device_of,
-    encode,
     preprocessed,
     read_images,
+    record_features,
     score_features,
     score_images,
     seeded,
-)
-from sparcal.integrations.anomalib.verdict import (
-    NONE,
-    Scores,
-    Verdict,
-    judge,
-    restore_verdict,
-    set_verdict,
-    verdict_state,
 )
 from sparcal.sparc import EvidenceWarning, check_finite
 from sparcal.types import Correction, Features
@@ -62,7 +62,7 @@ class LotCalibrator:
         seed: of the coreset that anomalib draws.
         test_side_only: correct test features of a flow or distillation model, whose trained side cannot be rebuilt.
 
-    `features_` holds the training features once collected; `correction_` and `verdict_` the lot's, until `reset`.
+    `features_` holds the training features once collected; `correction_` and `thresholds_` the lot's, until `reset`.
     """
 
     model: Any = field(repr=False)
@@ -74,7 +74,7 @@ class LotCalibrator:
     features_: Features | None = field(default=None, init=False, repr=False)
     image_size_: tuple[int, int] | None = field(default=None, init=False, repr=False)
     correction_: Correction | None = field(default=None, init=False, repr=False)
-    verdict_: Verdict | None = field(default=None, init=False, repr=False)
+    thresholds_: ModelThresholds | None = field(default=None, init=False, repr=False)
     _adapter: Adapter | None = field(init=False, repr=False)
     _place: Place = field(init=False, repr=False)
     _original: tuple[dict[str, Any], dict[str, Tensor]] | None = field(default=None, init=False, repr=False)
@@ -112,7 +112,7 @@ class LotCalibrator:
         check_finite(features, "The training features")
         self.features_, self.image_size_ = features, size
 
-    def calibrate(self, images: Images, *, held_out: Images | None = None) -> Verdict:
+    def calibrate(self, images: Images, *, held_out: Images | None = None) -> ModelThresholds:
         """Fit the correction on good images of the lot and put it, the reference and the thresholds into the model.
 
         Args:
@@ -138,28 +138,30 @@ class LotCalibrator:
         fitted = self._unfitted().fit(calibration, reference)
         if self._adapter is None:
             warnings.warn(WARNING.format(model=type(self.model).__name__), EvidenceWarning, stacklevel=2)
-        self._original = (self._reference_state(), verdict_state(self.model))
+        self._original = (self._reference_state(), threshold_state(self.model))
         try:
             own, lot = self._install(fitted, reference, None if others else calibration)
-            verdict = judge(own, score_images(self.model, others) if others else lot, self.false_reject)
-            set_verdict(self.model, verdict)
+            thresholds = good_part_thresholds(
+                own, score_images(self.model, others) if others else lot, self.false_reject
+            )
+            set_thresholds(self.model, thresholds)
         except BaseException:
             self.reset()
             raise
-        self.correction_, self.verdict_ = fitted, verdict
-        return verdict
+        self.correction_, self.thresholds_ = fitted, thresholds
+        return thresholds
 
     def reset(self) -> None:
         """Give the model back its own reference, thresholds and class, bit for bit; harmless if it has them."""
         if self._original is None:
             return
-        reference, verdict = self._original
+        reference, thresholds = self._original
         if hasattr(self.model.model, LAYER):
             self._place.remove(self.model)
             delattr(self.model.model, LAYER)
         self._restore_reference(reference)
-        restore_verdict(self.model, verdict)
-        self._original = self.correction_ = self.verdict_ = None
+        restore_thresholds(self.model, thresholds)
+        self._original = self.correction_ = self.thresholds_ = None
 
     def save_checkpoint(self, path: str | Path) -> Path:
         """Write the model as it stands to a Lightning checkpoint, which `load_calibrated` reads."""
@@ -186,7 +188,7 @@ class LotCalibrator:
         return map_levels(output) if self._adapter is None else self._adapter.features(self.model, image, output)
 
     def _encode(self, images: Sequence[Tensor]) -> Features:
-        return encode(self._place, self.model, images, self.to_features)
+        return record_features(self._place, self.model, images, self.to_features)
 
     def _prepared(self, images: Images, who: str) -> list[Tensor]:
         return [preprocessed(self.model, image) for image in read_images(images, who)]
@@ -233,7 +235,7 @@ class LotCalibrator:
 
     def _install(
         self, fitted: Correction, reference: Features | None, calibration: Features | None
-    ) -> tuple[Scores, Scores]:
+    ) -> tuple[GoodScores, GoodScores]:
         """Rebuild the reference and insert the correction; the scores of good parts if `calibration` is given."""
         own = lot = NONE
         if self._adapter is not None and reference is not None and fitted.on != "test":
@@ -252,7 +254,7 @@ class LotCalibrator:
             self._place.insert(self.model)
         return own, lot
 
-    def _out_of_fold(self, test: Features, corrected: Features, chosen: Tensor | None) -> Scores:
+    def _out_of_fold(self, test: Features, corrected: Features, chosen: Tensor | None) -> GoodScores:
         """Scores of the training images, each against a reference without it."""
         adapter, (_, size) = self._two_sided(), self._collected()
         fold = torch.arange(len(corrected)) % min(self.folds, len(corrected))
@@ -264,10 +266,10 @@ class LotCalibrator:
             image[scored], pixel[scored] = score_features(adapter, self.model, test[scored], size=size)
         return image, pixel
 
-    def _leave_one_out(self, calibration: Features, reference: Features, chosen: Tensor | None) -> Scores:
+    def _leave_one_out(self, calibration: Features, reference: Features, chosen: Tensor | None) -> GoodScores:
         """Scores of the lot's images, each by what the others alone would have calibrated; none with fewer than 3."""
         adapter, (_, size), k = self._two_sided(), self._collected(), len(calibration)
-        found: list[Scores] = [NONE]
+        found: list[GoodScores] = [NONE]
         for left in range(k) if k >= FEWEST_LEFT_OUT else ():
             correction = self._unfitted()
             rank = getattr(correction, "rank", None)

@@ -17,9 +17,9 @@ from sparcal.errors import ArtifactError
 from sparcal.files.atomic import atomic_path
 from sparcal.integrations.anomalib.adapters import WinClipAdapter, refuse_calibrated
 from sparcal.integrations.anomalib.layers import layer_from_state
+from sparcal.integrations.anomalib.model_thresholds import hold
 from sparcal.integrations.anomalib.models import LAYER
 from sparcal.integrations.anomalib.one_sided import ENCODERS, find_place
-from sparcal.integrations.anomalib.verdict import hold
 from sparcal.types import Features
 
 PREFIX = f"model.{LAYER}."

@@ -133,7 +133,7 @@ def read_images(images: Images, who: str) -> list[Tensor]:
     return [read_image(file, as_tensor=True).as_subclass(Tensor)[None] for file in files]
 
 
-def encode(
+def record_features(
     place: Place, model: Any, images: Sequence[Tensor], to_features: Callable[[Tensor, Any], Features]
 ) -> Features:
     """Features of preprocessed images (n, 3, H, W), on the CPU, recorded while the model scores them."""

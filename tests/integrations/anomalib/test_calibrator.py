@@ -206,7 +206,7 @@ def test_reset_restores_the_model_bit_for_bit(folder: Path, make: Any) -> None:
         assert not same(before, state(model))
     calibrator.reset()
     assert same(before, state(model))
-    assert calibrator.verdict_ is None
+    assert calibrator.thresholds_ is None
     again = raw(model, images)
     assert torch.equal(again.pred_score, scores.pred_score)
     assert torch.equal(again.anomaly_map, scores.anomaly_map)
@@ -248,7 +248,7 @@ def test_a_failure_half_way_leaves_the_model_as_it_was(folder: Path, monkeypatch
     def fail(*_: Any) -> None:
         raise RuntimeError("no more memory")
 
-    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.judge", fail)
+    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.good_part_thresholds", fail)
     with pytest.raises(RuntimeError, match="no more memory"):
         calibrator.calibrate(folder / "lot" / "good")
     assert same(before, state(model))
@@ -268,9 +268,9 @@ def test_through_the_engine(folder: Path, tmp_path: Path, make: Any) -> None:
     calibrator.collect(data.train_dataloader())
     torch.testing.assert_close(calibrator.features_.levels[0].flatten(1).sort(dim=0).values, kept)
 
-    verdict = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good")
     thresholds = {name: value.clone() for name, value in model.post_processor.state_dict().items()}
-    assert float(thresholds["_image_threshold"]) == pytest.approx(verdict.image.value)
+    assert float(thresholds["_image_threshold"]) == pytest.approx(limits.image.value)
     run.validate(model, datamodule=data)
     (metrics,) = run.test(model, datamodule=data, verbose=False)
     assert 0 <= metrics["image_AUROC"] <= 1
@@ -280,8 +280,8 @@ def test_through_the_engine(folder: Path, tmp_path: Path, make: Any) -> None:
     expected = raw(model, read(folder / "test" / "bad")).pred_score.flatten()
     assert predictions is not None
     for found, score in zip(predictions, expected, strict=True):
-        assert float(found.pred_score) == pytest.approx(min(1.0, float(score) / (2 * verdict.image.value)), abs=1e-4)
-        assert bool(found.pred_label) == (float(score) > verdict.image.value)
+        assert float(found.pred_score) == pytest.approx(min(1.0, float(score) / (2 * limits.image.value)), abs=1e-4)
+        assert bool(found.pred_label) == (float(score) > limits.image.value)
     calibrator.reset()
     same_tensors = {name: value for name, value in before.items() if name.startswith("tensor")}
     after = {name: value for name, value in state(model).items() if name.startswith("tensor")}
@@ -298,12 +298,12 @@ def test_winclip_through_the_engine(folder: Path, tmp_path: Path) -> None:
     model.model.setup(None, model.pre_processor.transform(model.model.reference_images))
     assert model.model.reference_images.min() < 0
     calibrator = LotCalibrator(model)
-    verdict = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good")
     run.test(model, datamodule=data, verbose=False)
-    assert float(model.post_processor.image_threshold) == pytest.approx(verdict.image.value)
+    assert float(model.post_processor.image_threshold) == pytest.approx(limits.image.value)
     calibrator.reset()
     run.validate(model, datamodule=data)
-    assert float(model.post_processor.image_threshold) != pytest.approx(verdict.image.value)
+    assert float(model.post_processor.image_threshold) != pytest.approx(limits.image.value)
 
 
 @pytest.mark.usefixtures("_offline")
@@ -312,9 +312,9 @@ def test_anomaly_dino_through_the_engine(folder: Path, tmp_path: Path) -> None:
     calibrator = LotCalibrator(model, correction="sparc-recentred")
     run = engine(tmp_path, callbacks=[calibrator.collector()])
     run.fit(model, datamodule=data)
-    verdict = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good")
     run.test(model, datamodule=data, verbose=False)
-    assert float(model.post_processor.image_threshold) == pytest.approx(verdict.image.value)
+    assert float(model.post_processor.image_threshold) == pytest.approx(limits.image.value)
 
 
 def test_half_precision_is_corrected_in_float32(folder: Path) -> None:

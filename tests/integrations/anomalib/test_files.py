@@ -68,8 +68,8 @@ def test_engine_reads_the_checkpoint_into_a_loaded_model(lot: LotCalibrator, fol
     loaded = load_calibrated(patchcore(), path)
     found = engine(tmp_path).predict(loaded, data_path=folder / "test" / "bad", ckpt_path=path)
     assert found is not None
-    assert lot.verdict_ is not None
-    expected = raw(lot.model, read(folder / "test" / "bad")).pred_score / (2 * lot.verdict_.image.value)
+    assert lot.thresholds_ is not None
+    expected = raw(lot.model, read(folder / "test" / "bad")).pred_score / (2 * lot.thresholds_.image.value)
     torch.testing.assert_close(
         torch.cat([part.pred_score for part in found]), expected.clamp(max=1), rtol=1e-4, atol=1e-4
     )

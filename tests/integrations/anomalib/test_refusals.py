@@ -110,8 +110,8 @@ def test_too_few_references_for_folds(folder: Path) -> None:
         DataError, match="at least 3 training images to score them out of fold, got 2: pass good images"
     ):
         LotCalibrator(model).calibrate(folder / "lot" / "good")
-    verdict = LotCalibrator(model).calibrate(folder / "lot" / "good", held_out=read(folder / "test" / "good"))
-    assert verdict.image.lot == 6
+    thresholds = LotCalibrator(model).calibrate(folder / "lot" / "good", held_out=read(folder / "test" / "good"))
+    assert thresholds.image.lot == 6
 
 
 def test_another_calibrators_model(folder: Path, ready: LotCalibrator) -> None:
@@ -154,8 +154,8 @@ def test_images_of_another_size(folder: Path, tmp_path: Path) -> None:
     model = train(patchcore(pre_processor=patchcore().configure_pre_processor((64, 64))), read(folder / "train"))
     calibrator = LotCalibrator(model)
     calibrator.collect(batches(read(folder / "train")))
-    verdict = calibrator.calibrate(folder / "lot" / "good")
-    assert verdict.image.value > 0
+    thresholds = calibrator.calibrate(folder / "lot" / "good")
+    assert thresholds.image.value > 0
     with pytest.raises(
         ShapeError, match="calibrated on a grid .* of 8x8x384, got 16x16x384: give it images of the size"
     ):

@@ -30,7 +30,7 @@ def test_padim_thresholds_come_from_folds_and_left_out_images(folder: Path) -> N
     model, reference = calibrator.model, calibrator.features_
     assert reference is not None
     calibration = calibrator._encode(calibrator._prepared(folder / "lot" / "good", "test"))
-    verdict = calibrator.calibrate(folder / "lot" / "good")
+    thresholds = calibrator.calibrate(folder / "lot" / "good")
 
     def worst(test: Features, normal: Features) -> float:
         cell = PaDiM(dimension=20, ridge=0.01 + 1e-5).fit(normal).score(test).cell
@@ -45,9 +45,9 @@ def test_padim_thresholds_come_from_folds_and_left_out_images(folder: Path) -> N
         without = SPARC().fit(calibration[[i for i in range(6) if i != left]])
         lot.append(worst(without.apply(calibration[[left]]), without.apply_reference(reference)))
     expected = find_threshold(own, lot, 0.2)
-    assert verdict.image.value == pytest.approx(expected.value, rel=1e-4)
-    assert (verdict.image.own, verdict.image.lot, verdict.image.basis) == (12, 6, expected.basis)
-    assert verdict.pixel.value == pytest.approx(expected.value, rel=1e-4)  # Padim's image score is its largest pixel
+    assert thresholds.image.value == pytest.approx(expected.value, rel=1e-4)
+    assert (thresholds.image.own, thresholds.image.lot, thresholds.image.basis) == (12, 6, expected.basis)
+    assert thresholds.pixel.value == pytest.approx(expected.value, rel=1e-4)  # Padim's image score is its largest pixel
 
 
 def test_patchcore_folds_never_see_their_own_images(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,17 +72,17 @@ def test_patchcore_folds_never_see_their_own_images(folder: Path, monkeypatch: p
 
 def test_held_out_images_decide_alone(folder: Path) -> None:
     calibrator = collected(patchcore(), folder, false_reject=0.2)
-    verdict = calibrator.calibrate(folder / "lot" / "good", held_out=folder / "lot" / "more")
+    thresholds = calibrator.calibrate(folder / "lot" / "good", held_out=folder / "lot" / "more")
     scores = raw(calibrator.model, read(folder / "lot" / "more"))
     expected = find_threshold([], scores.pred_score.tolist(), 0.2)
-    assert verdict.image.value == pytest.approx(expected.value)
-    assert verdict.image.free
-    assert verdict.pixel.value == pytest.approx(sorted(scores.anomaly_map.flatten(1).amax(dim=1).tolist())[8])
+    assert thresholds.image.value == pytest.approx(expected.value)
+    assert thresholds.image.free
+    assert thresholds.pixel.value == pytest.approx(sorted(scores.anomaly_map.flatten(1).amax(dim=1).tolist())[8])
 
 
 def test_two_images_calibrate_with_the_training_images_threshold(folder: Path) -> None:
-    verdict = collected(patchcore(), folder).calibrate(read(folder / "lot" / "good")[:2])
-    assert (verdict.image.own, verdict.image.lot, verdict.image.basis) == (12, 0, "own")
+    thresholds = collected(patchcore(), folder).calibrate(read(folder / "lot" / "good")[:2])
+    assert (thresholds.image.own, thresholds.image.lot, thresholds.image.basis) == (12, 0, "own")
 
 
 def test_a_fixed_rank_is_kept_within_what_a_left_out_fit_can_have(folder: Path) -> None:
@@ -93,14 +93,14 @@ def test_a_fixed_rank_is_kept_within_what_a_left_out_fit_can_have(folder: Path) 
 
 def test_normalised_scores_are_half_at_the_threshold(folder: Path) -> None:
     calibrator = collected(patchcore(), folder)
-    verdict = calibrator.calibrate(folder / "lot" / "good")
+    thresholds = calibrator.calibrate(folder / "lot" / "good")
     images = read(folder / "test" / "good")
     with torch.no_grad():
         shown = calibrator.model(images)
     scores = raw(calibrator.model, images)
-    torch.testing.assert_close(shown.pred_score, (scores.pred_score / (2 * verdict.image.value)).clamp(0, 1))
-    assert torch.equal(shown.pred_label, scores.pred_score > verdict.image.value)
-    assert torch.equal(shown.pred_mask, scores.anomaly_map > verdict.pixel.value)
+    torch.testing.assert_close(shown.pred_score, (scores.pred_score / (2 * thresholds.image.value)).clamp(0, 1))
+    assert torch.equal(shown.pred_label, scores.pred_score > thresholds.image.value)
+    assert torch.equal(shown.pred_mask, scores.anomaly_map > thresholds.pixel.value)
 
 
 def test_a_model_without_post_processor_is_calibrated_too(folder: Path) -> None:

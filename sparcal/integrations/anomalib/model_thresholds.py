@@ -16,15 +16,15 @@ from torch import Tensor
 
 from sparcal.calibration.thresholds import Threshold, find_threshold
 
-Scores = tuple[Tensor, Tensor]  # image scores and largest pixel scores, (n,) each
+GoodScores = tuple[Tensor, Tensor]  # image scores and largest pixel scores, (n,) each
 
 BUFFERS = ("_image_threshold", "_pixel_threshold", "image_min", "image_max", "pixel_min", "pixel_max")
 HOOKS = ("on_validation_batch_end", "on_validation_epoch_end")
-NONE: Scores = (torch.empty(0), torch.empty(0))
+NONE: GoodScores = (torch.empty(0), torch.empty(0))
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ModelThresholds:
     """Thresholds on a model's raw scores.
 
     Args:
@@ -41,17 +41,17 @@ class Verdict:
     pixel_floor: float
 
 
-def judge(own: Scores, lot: Scores, false_reject: float) -> Verdict:
+def good_part_thresholds(own: GoodScores, lot: GoodScores, false_reject: float) -> ModelThresholds:
     """Thresholds from good parts: training images scored out of fold, and the lot's, which the model has not seen."""
     pairs = list(zip(own, lot, strict=True))
     image, pixel = (
         find_threshold(mine.double().numpy(), theirs.double().numpy(), false_reject) for mine, theirs in pairs
     )
     low, pixel_low = (min(0.0, float(torch.cat(pair).min())) for pair in pairs)
-    return Verdict(image, pixel, low, pixel_low)
+    return ModelThresholds(image, pixel, low, pixel_low)
 
 
-def set_verdict(model: Any, verdict: Verdict) -> None:
+def set_thresholds(model: Any, thresholds: ModelThresholds) -> None:
     """Put the thresholds into the model's post-processor, and keep later validation runs from replacing them.
 
     anomalib's normalised score is (score - threshold) / (max - min) + 0.5, cut to [0, 1]. With min at the floor and the
@@ -61,8 +61,8 @@ def set_verdict(model: Any, verdict: Verdict) -> None:
     processor = model.post_processor
     if not isinstance(processor, PostProcessor):  # none, or one that finds a threshold per image
         return
-    image, low = verdict.image.value, verdict.image_floor
-    pixel, pixel_low = verdict.pixel.value, verdict.pixel_floor
+    image, low = thresholds.image.value, thresholds.image_floor
+    pixel, pixel_low = thresholds.pixel.value, thresholds.pixel_floor
     values = (image, pixel, low, 2 * image - low, pixel_low, 2 * pixel - pixel_low)
     for name, value in zip(BUFFERS, values, strict=True):
         setattr(processor, name, torch.full_like(getattr(processor, name), value))
@@ -79,14 +79,14 @@ def leave_alone(*_args: Any, **_keywords: Any) -> None:
     """Stands before the validation hooks of a calibrated model's post-processor."""
 
 
-def verdict_state(model: Any) -> dict[str, Tensor]:
-    """The post-processor's buffers, to be given back by `restore_verdict`."""
+def threshold_state(model: Any) -> dict[str, Tensor]:
+    """The post-processor's buffers, to be given back by `restore_thresholds`."""
     processor = model.post_processor
     return {name: getattr(processor, name) for name in BUFFERS} if isinstance(processor, PostProcessor) else {}
 
 
-def restore_verdict(model: Any, state: dict[str, Tensor]) -> None:
-    """Undo `set_verdict`."""
+def restore_thresholds(model: Any, state: dict[str, Tensor]) -> None:
+    """Undo `set_thresholds`."""
     processor = model.post_processor
     for name, value in state.items():
         setattr(processor, name, value.to(getattr(processor, name).device))
