@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
-from sparcal.bench.plan.protocol import PROTOCOL
+from sparcal.bench.plan.protocol import protocol_of
 from sparcal.bench.plan.variant import Variant
 from sparcal.errors import DataError
 
@@ -52,8 +52,9 @@ class Unit:
 
         Units that do the same work have one hash, whatever their variant is called; pictures come beside the row.
         """
-        work = {**self.to_json(), "variant": asdict(Variant.parse(self.variant).canonical(self.k)), "picture": None}
-        text = json.dumps({"protocol": PROTOCOL, **work}, sort_keys=True)
+        variant = Variant.parse(self.variant).canonical(self.k)
+        work = {**self.to_json(), "variant": asdict(variant), "picture": None}
+        text = json.dumps({"protocol": protocol_of(variant), **work}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @cached_property

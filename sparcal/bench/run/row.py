@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sparcal.bench.metrics import METRICS
-from sparcal.bench.plan.protocol import PROTOCOL, CalibrationDraw
+from sparcal.bench.plan.protocol import CalibrationDraw, protocol_of
 from sparcal.bench.plan.unit import Unit
+from sparcal.bench.plan.variant import Variant
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import MissingExtraError
 from sparcal.files.atomic import atomic_path
@@ -65,7 +66,7 @@ def new_row(unit: Unit, draw: CalibrationDraw, root: Path, workplace: Workplace)
         "unit": unit.hash,
         "status": "done",
         "reason": "",
-        "protocol": PROTOCOL,
+        "protocol": protocol_of(Variant.parse(unit.variant)),
         "calibration": [record.image.relative_to(root).as_posix() for record in draw.calibration],
         "evaluated_good": sum(record.label == 0 for record in draw.evaluated),
         "evaluated_bad": sum(record.label == 1 for record in draw.evaluated),
