@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from sparcal.bench.plan.unit import Unit
-from sparcal.bench.plan.variant import Framing
-from sparcal.detectors import DETECTORS, for_cell_pixels
+from sparcal.bench.datasets import DATASETS
+from sparcal.bench.plan.unit import Unit, hashable_settings
+from sparcal.bench.plan.variant import DetectorSettings, Framing
+from sparcal.detectors import WinCLIP
 from sparcal.encoders import load_encoder, parse_spec
 from sparcal.errors import DataError
-from sparcal.hosts import HOSTS, Host, load_host
+from sparcal.hosts import HOSTS, Host, build_host, encoder_for, make_detector
 from sparcal.types import Detector, Encoder
 
 _CROP = "resize=short&size=256&crop=224&resample=bilinear"
@@ -72,17 +73,39 @@ class Contender:
 
 def title_of(host: str) -> str:
     """The host's name in tables."""
-    known = {**HOSTS, **QUERY_CONDITIONED}
-    return known[host].title if host in known else host
+    return host if host == FEATURES else known_host(host).title
 
 
-def resolve_encoder(host: str, *, dataset: str = "", other: str = "", geometry: Framing = "centre-crop") -> str:
+def resolve_encoder(
+    host: str,
+    *,
+    dataset: str = "",
+    other: str = "",
+    geometry: Framing = "centre-crop",
+    settings: DetectorSettings = (),
+) -> str:
     """The encoder of a host in words, with another one and another geometry where they are asked for."""
     text = other or _own_encoder(host, dataset)
-    if geometry == "centre-crop":
-        return str(parse_spec(text))
+    if host != FEATURES:
+        text = encoder_for(make_detector(known_host(host), dict(settings)), text)
     spec = parse_spec(text)
+    if geometry == "centre-crop":
+        return str(spec)
     return str(replace(spec, resize="pad", size=spec.crop or spec.size, crop=None))
+
+
+def resolve_settings(host: str, dataset: str, given: Mapping[str, object]) -> DetectorSettings:
+    """The detector's settings on a dataset: the authors' for that dataset, then those given, which may name it too.
+
+    Args:
+        given: fields of the detector, and fields for one dataset under its name.
+    """
+    if host == FEATURES:
+        return ()
+    shared = {name: value for name, value in given.items() if not isinstance(value, Mapping)}
+    special = given.get(dataset, {})
+    assert isinstance(special, Mapping)
+    return hashable_settings({**known_host(host).dataset_settings.get(dataset, {}), **shared, **special})
 
 
 def load_contender(unit: Unit) -> Contender:
@@ -90,30 +113,37 @@ def load_contender(unit: Unit) -> Contender:
     weights, prompts = unit.weights or None, unit.prompts or None
     if unit.host == FEATURES:
         return Contender(load_encoder(unit.encoder, weights=weights), None, False)
-    if unit.host in QUERY_CONDITIONED:
-        host = QUERY_CONDITIONED[unit.host]
-        encoder = load_encoder(unit.encoder, weights=weights, recipe=host.recipe)
-        detector: Detector = for_cell_pixels(DETECTORS[host.detector](), encoder.cell_pixels)
-    else:
-        encoder, detector = load_host(unit.host, encoder=unit.encoder, weights=weights, prompts=prompts)
-    return Contender(encoder, _with_settings(detector, unit), unit.host in QUERY_CONDITIONED)
+    host, settings = known_host(unit.host), dict(unit.settings)
+    encoder, detector = build_host(
+        host,
+        encoder=unit.encoder,
+        weights=weights,
+        prompts=prompts,
+        category=category_words(unit) or None,
+        settings=settings,
+    )
+    return Contender(encoder, detector, unit.host in QUERY_CONDITIONED)
+
+
+def category_words(unit: Unit) -> str:
+    """What the images of a unit show, where its detector compares with texts; else an empty text."""
+    if unit.host == FEATURES:
+        return ""
+    detector = make_detector(known_host(unit.host), dict(unit.settings))
+    if not isinstance(detector, WinCLIP) or not detector.needs_text:
+        return ""
+    return DATASETS[unit.dataset].describe(unit.category) if unit.dataset in DATASETS else "part"
+
+
+def known_host(name: str) -> Host:
+    """The host of that name, one of the nine or one whose reference is the calibration set."""
+    hosts = {**HOSTS, **QUERY_CONDITIONED}
+    if name not in hosts:
+        raise DataError(f"unknown host {name!r}; choose from {', '.join(NAMES)}.")
+    return hosts[name]
 
 
 def _own_encoder(host: str, dataset: str) -> str:
     if host == FEATURES:
         return FEATURES_ENCODER
-    known = {**HOSTS, **QUERY_CONDITIONED}
-    if host not in known:
-        raise DataError(f"unknown host {host!r}; choose from {', '.join(NAMES)}.")
-    return known[host].encoder.replace(*_CROPPED.get((host, dataset), ("", "")))
-
-
-def _with_settings(detector: Detector, unit: Unit) -> Detector:
-    """A copy of `detector` with the unit's settings; what texts it carries stays."""
-    names = [f.name for f in fields(detector) if f.init and f.name != "map_rule"]  # type: ignore[arg-type]
-    changed = copy.copy(detector)
-    for name, value in unit.settings:
-        if name not in names:
-            raise DataError(f"The host {unit.host} has no setting {name!r}; choose from {', '.join(names)}.")
-        setattr(changed, name, value)
-    return changed
+    return known_host(host).encoder.replace(*_CROPPED.get((host, dataset), ("", "")))

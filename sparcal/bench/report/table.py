@@ -15,7 +15,7 @@ from sparcal.bench.stats import holm
 ABSENT = "--"  # does not apply, as in the paper
 MISSING = "missing"  # planned, but not finished
 UNDEFINED = "undefined"
-FEWER_DRAWS = "†"  # behind a number that some draws could not contribute to
+FEWER_DRAWS = "‡"  # behind a number that some draws could not contribute to
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +16,8 @@ from torch import Tensor
 from sparcal.bench.datasets import Record, list_records
 from sparcal.bench.datasets.rendered import RENDERED
 from sparcal.bench.metrics import METRICS
-from sparcal.bench.plan.contenders import Contender, load_contender
+from sparcal.bench.plan.combinations import correction_options
+from sparcal.bench.plan.contenders import Contender, category_words, load_contender
 from sparcal.bench.plan.protocol import CalibrationDraw, make_draw
 from sparcal.bench.plan.unit import BATCHNORM, Unit
 from sparcal.bench.plan.variant import Variant
@@ -99,7 +97,7 @@ class Evaluator:
         return {**row, **clock.times}, picture
 
     def _load(self, unit: Unit) -> Contender:
-        key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings)
+        key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings, category_words(unit))
         if self._contender is None or self._contender[0] != key:
             self._contender = None  # let the old network go before the new one comes
             contender = load_contender(unit)
@@ -160,6 +158,7 @@ class Evaluator:
             repr(comparison.detector),
             contender.encoder.id,
             self._cache.digest(Path(prompts)) if prompts else "",
+            category_words(comparison.unit),
             self._digest(reference),
             f"{self._place.device} {self._place.threads}",
         )
@@ -182,7 +181,7 @@ class Evaluator:
         unit, variant, draw, lot = comparison.unit, comparison.variant, comparison.draw, comparison.lot
         correction = CORRECTIONS["identity"]()
         if unit.correction == BATCHNORM:
-            adapted = self._adapt(contender.encoder, draw, variant.source_weight)
+            adapted = self._adapt(contender.encoder, draw, variant.source_weight or 0)
             lot, _ = self._encode(adapted, records, contender.needs_reference, keep=False)
         else:
             correction = make_correction(unit.correction, variant)
@@ -251,14 +250,8 @@ class _Clock:
 
 def make_correction(name: str, variant: Variant) -> Correction:
     """The correction of that name, with the rank and side that the variant asks for."""
-    maker = CORRECTIONS[name]
-    kind = maker.func if isinstance(maker, partial) else maker
-    options: dict[str, Any] = {"rank": variant.rank, "on": variant.on}
-    asked = {option: value for option, value in options.items() if value is not None}
-    for option, value in asked.items():
-        if option not in inspect.signature(kind).parameters:
-            raise DataError(f"The correction {name} has no {option}, got {option}={value}: leave it out.")
-    return maker(**asked)
+    options = {option: getattr(variant, option) for option in correction_options(name)}
+    return CORRECTIONS[name](**{option: value for option, value in options.items() if value is not None})
 
 
 def _on(features: Features, device: str) -> Features:

@@ -279,7 +279,7 @@ def test_a_cell_that_rests_on_fewer_draws_is_marked():
     assert [value.bold for cell in fewer for value in cell].count(True) == 1
     for write in (to_markdown, to_html, to_latex):
         assert "rests on fewer draws" in write(table)
-    assert r"$^\dagger$" in to_latex(table)
+    assert r"$^\ddagger$" in to_latex(table)
 
 
 def test_diagnostics_pool_sums_and_counts():
