@@ -57,7 +57,8 @@ class Variant:
 
     def canonical(self, k: int) -> Self:
         """The same work in the fewest words: rank k - 1 and both sides are what happens anyway."""
-        return replace(self, rank=None if self.rank == k - 1 else self.rank, on=None if self.on == "both" else self.on)
+        saturated = self.rank is not None and self.rank >= k - 1
+        return replace(self, rank=None if saturated else self.rank, on=None if self.on == "both" else self.on)
 
     @property
     def setting(self) -> str:
