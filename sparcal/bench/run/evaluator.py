@@ -16,7 +16,7 @@ from torch import Tensor
 from sparcal.bench.datasets import Record, list_records
 from sparcal.bench.datasets.rendered import RENDERED
 from sparcal.bench.metrics import METRICS
-from sparcal.bench.plan.combinations import correction_options
+from sparcal.bench.plan.combinations import check_combination, correction_options
 from sparcal.bench.plan.contenders import Contender, category_words, load_contender
 from sparcal.bench.plan.protocol import CalibrationDraw, make_draw
 from sparcal.bench.plan.unit import BATCHNORM, Unit
@@ -26,7 +26,8 @@ from sparcal.bench.run.category import CategoryFeatures
 from sparcal.bench.run.diagnosis import diagnose
 from sparcal.bench.run.measure import example_image, measure
 from sparcal.bench.run.pictures import ExamplePicture, take_picture
-from sparcal.bench.run.row import ResultRow, code_digest, new_row
+from sparcal.bench.run.row import ResultRow, new_row
+from sparcal.bench.run.sources import code_digest
 from sparcal.bench.run.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
@@ -58,6 +59,7 @@ class Evaluator:
 
     def _run(self, unit: Unit, clock: _Clock) -> tuple[ResultRow, ExamplePicture | None]:
         variant = Variant.parse(unit.variant)
+        check_combination(unit.host, unit.correction, variant)
         root = self._place.root(unit.dataset)
         layout = "folder" if unit.dataset == RENDERED else unit.dataset
         records = list_records(layout, root, category=unit.category)

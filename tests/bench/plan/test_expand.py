@@ -68,7 +68,9 @@ def test_backbones_and_geometry_change_the_encoder():
 
 
 def test_the_same_work_under_two_names_has_one_hash():
-    texts = '["", "rank=7", "on=both", "source=deployment", "contaminated=0", "geometry=centre-crop", "rank=9", "rank=6"]'
+    texts = (
+        '["", "rank=7", "on=both", "source=deployment", "contaminated=0", "geometry=centre-crop", "rank=9", "rank=6"]'
+    )
     units = plan(
         HEAD + f'[[units]]\ndatasets = ["rad"]\nhosts = ["patchcore"]\nvariants = {texts}\n', categories=1, seeds=1
     )
