@@ -76,7 +76,7 @@ HOSTS: dict[str, Host] = {
             family="reference",
             detector="anomalydino",
             encoder="timm:vit_small_patch14_dinov2.lvd142m?layers=11&aggregate=levels&norm=1"
-            "&resize=short&size=448&multiple=14&resample=bicubic",
+            "&resize=short&size=448&multiple=14&resample=bicubic&positions=bicubic-offset",
             recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
         ),
         Host(
@@ -86,7 +86,11 @@ HOSTS: dict[str, Host] = {
             detector="subspacead",
             encoder="timm:vit_giant_patch14_reg4_dinov2.lvd142m?layers=22,23,24,25,26,27,28&aggregate=mean&norm=0"
             "&resize=square&size=672&resample=bicubic",
-            recipe=Recipe(blocks="layers=-6,-5,-4,-3&aggregate=mean&norm=0"),
+            # The authors' script counts from the end, whatever the network; it cannot read one of fewer than 18 blocks.
+            recipe=Recipe(
+                blocks="layers=-18,-17,-16,-15,-14,-13,-12&aggregate=mean&norm=0",
+                few_blocks="layers=-6,-5,-4,-3&aggregate=mean&norm=0",
+            ),
         ),
         # Short side and crop, as CLIP's own preprocessing has it: on 4:1 images the paper's WinCLIP localises like the
         # hosts that crop (docs/hosts.md).

@@ -8,30 +8,43 @@ from dataclasses import dataclass, replace
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.plan.unit import Unit, hashable_settings
 from sparcal.bench.plan.variant import DetectorSettings, Framing
-from sparcal.detectors import WinCLIP
-from sparcal.encoders import load_encoder, parse_spec
+from sparcal.detectors import AnomalyDINO, WinCLIP
+from sparcal.detectors.anomalydino import with_foreground
+from sparcal.encoders import Recipe, load_encoder, parse_spec
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, Host, build_host, encoder_for, make_detector
-from sparcal.types import Detector, Encoder
+from sparcal.types import Detector, Encoder, Features
 
 _CROP = "resize=short&size=256&crop=224&resample=bilinear"
 _WRN = "timm:wide_resnet50_2.tv_in1k"
 
-# Their reference is the calibration set: nothing is fitted on training images, and nothing corrects them.
+# Their reference is the calibration set: nothing is fitted on training images, and nothing corrects them. FastRecon's
+# encoder is that of its authors' code. FastRef has none; its text puts it on PatchCore, so it has PatchCore's descriptor.
 QUERY_CONDITIONED: dict[str, Host] = {
-    name: Host(
-        name=name,
-        title=title,
-        family="reference",
-        detector=name,
-        encoder=f"{_WRN}?layers=8,16&aggregate=patchcore&{_CROP}",
+    host.name: host
+    for host in (
+        Host(
+            name="fastrecon",
+            title="FastRecon",
+            family="reference",
+            detector="fastrecon",
+            encoder=f"{_WRN}?layers=8,16&aggregate=pool-nearest&resize=square&size=256&crop=224&resample=lanczos",
+            recipe=Recipe("layers=8,16&aggregate=pool-nearest", "aggregate=pool-nearest"),
+        ),
+        Host(
+            name="fastref",
+            title="FastRef",
+            family="reference",
+            detector="fastref",
+            encoder=HOSTS["patchcore"].encoder,
+        ),
     )
-    for name, title in (("fastrecon", "FastRecon"), ("fastref", "FastRef"))
 }
 
-# No detector: the paper's diagnostics look at layer2 + layer3 of WRN-50, concatenated to 1536 channels.
+# No detector: the paper's diagnostics look at layer2 + layer3 of WRN-50, concatenated to 1536 channels "before
+# detector-specific feature reduction or scoring", so nothing is pooled either.
 FEATURES = "features"
-FEATURES_ENCODER = f"{_WRN}?layers=8,16&aggregate=pool&{_CROP}"
+FEATURES_ENCODER = f"{_WRN}?layers=8,16&aggregate=nearest&{_CROP}"
 
 # The paper's VisA images are centre-cropped for this host too, though it keeps whole images elsewhere; and SPARC needs
 # one grid for all images of a category, which VisA's sizes would not give it.
@@ -69,6 +82,18 @@ class Contender:
         if self.detector is None:
             return True
         return self.detector.family == "reference" and not self.uses_calibration_as_reference
+
+    @property
+    def masks_foreground(self) -> bool:
+        """Whether the detector reads a foreground that must be taken from uncorrected features."""
+        return isinstance(self.detector, AnomalyDINO) and self.detector.mask == "cls"
+
+    def prepare(self, features: Features) -> Features:
+        """Uncorrected features as the detector wants them, corrected or not."""
+        if not self.masks_foreground:
+            return features
+        assert isinstance(self.detector, AnomalyDINO)
+        return with_foreground(features, self.detector.threshold)
 
 
 def title_of(host: str) -> str:

@@ -109,26 +109,25 @@ class Evaluator:
 
     def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[CategoryFeatures, int]:
         needs_train = contender.needs_reference or Variant.parse(unit.variant).source == "train"
-        key = (unit.dataset, unit.category, contender.encoder.id, needs_train)
+        masked = contender.detector if contender.masks_foreground else None
+        key = (unit.dataset, unit.category, contender.encoder.id, needs_train, repr(masked))
         if self._lot is None or self._lot[0] != key:
             self._lot = None
-            lot, extracted = self._encode(contender.encoder, records, needs_train, keep=True)
+            lot, extracted = self._encode(contender, contender.encoder, records, needs_train, keep=True)
             self._lot = (key, lot)
             return lot, extracted
         return self._lot[1], 0
 
     def _encode(
-        self, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool
+        self, contender: Contender, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool
     ) -> tuple[CategoryFeatures, int]:
         reference = tuple(r for r in records if r.split == "train") if train else ()
         test = tuple(r for r in records if r.split == "test")
         images = [record.image for record in (*reference, *test)]
-        found = self._cache.features(encoder, images, device=self._place.device, keep=keep)
-        n = len(reference)
-        lot = CategoryFeatures(
-            found.features[:n] if n else None, reference, found.features[n:], test, found.geometries[n:]
-        )
-        return lot, found.extracted
+        encoded = self._cache.features(encoder, images, device=self._place.device, keep=keep)
+        features, n = contender.prepare(encoded.features), len(reference)
+        lot = CategoryFeatures(features[:n] if n else None, reference, features[n:], test, encoded.geometries[n:])
+        return lot, encoded.extracted
 
     def _base(self, comparison: _Comparison, contender: Contender) -> Scores:
         """Scores of the evaluated images without correction, computed once for all units that share them."""
@@ -144,8 +143,8 @@ class Evaluator:
             return {"image": scores.image, "cell": scores.cell}
 
         words = (*self._base_words(comparison, contender), self._digest(scored))
-        found = self._cache.remember(("scores", *words), compute)
-        scores = Scores(found["image"], found["cell"])
+        kept = self._cache.remember(("scores", *words), compute)
+        scores = Scores(kept["image"], kept["cell"])
         return scores[lot.positions(draw.evaluated)] if alone else scores
 
     def _base_words(self, comparison: _Comparison, contender: Contender) -> tuple[str, ...]:
@@ -176,15 +175,15 @@ class Evaluator:
 
         masks = [self._cache.digest(record.mask) for record in evaluated if record.mask]
         words = (*self._base_words(comparison, contender), self._digest(evaluated), *masks)
-        found = self._cache.remember(("metrics", *words), compute)
-        return dict(zip(METRICS, found["metrics"].tolist(), strict=True))
+        kept = self._cache.remember(("metrics", *words), compute)
+        return dict(zip(METRICS, kept["metrics"].tolist(), strict=True))
 
     def _corrected(self, comparison: _Comparison, contender: Contender, records: Sequence[Record]) -> Scores:
         unit, variant, draw, lot = comparison.unit, comparison.variant, comparison.draw, comparison.lot
         correction = CORRECTIONS["identity"]()
         if unit.correction == BATCHNORM:
             adapted = self._adapt(contender.encoder, draw, variant.source_weight or 0)
-            lot, _ = self._encode(adapted, records, contender.needs_reference, keep=False)
+            lot, _ = self._encode(contender, adapted, records, contender.needs_reference, keep=False)
         else:
             correction = make_correction(unit.correction, variant)
         reference = lot.reference if contender.needs_reference else None

@@ -24,6 +24,7 @@ from sparcal.imaging.encode import encode
 from sparcal.imaging.maps import native_map, outside_value
 from sparcal.imaging.read import read_batches
 from sparcal.score import score_lot
+from sparcal.sparc import SPARC
 from tests.support.trees import write_tree
 
 RESNET = "timm:test_resnet.r160_in1k?resize=square&size=64"
@@ -224,6 +225,23 @@ def _native(record):
 
     with Image.open(record.image) as image:
         return image.height, image.width
+
+
+def test_the_foreground_comes_from_uncorrected_features(copy, evaluator):
+    """AnomalyDINO's mask, reached from an experiment: the same cells are background before and after SPARC."""
+    plain = unit("anomalydino", encoder=VIT.replace("64", "160"))
+    masked = replace(plain, settings=(("mask", "cls"), ("threshold", 3.0)))
+    rows = [evaluator.run(asked)[0] for asked in (plain, masked, plain)]
+    assert numbers(rows[0], "base") == numbers(rows[2], "base"), "features with a mask stay with their setting"
+    assert numbers(rows[0], "base") != numbers(rows[1], "base")
+    contender = load_contender(masked)
+    records = [r for r in list_records("mvtec-ad-2", copy, category="can") if r.split == "test"]
+    features = encode(contender.encoder, [r.image for r in records], batch_size=1).features
+    known = contender.prepare(features)
+    assert torch.equal(known.levels[0], features.levels[0])
+    corrected = SPARC().fit(known[:4]).apply(known)
+    assert torch.equal(corrected.cls, known.cls)
+    assert 0 < float(known.cls.mean()) < 1
 
 
 def test_settings_of_the_detector(evaluator):
