@@ -7,11 +7,11 @@ geometry) is then taken from the host's recipe.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from sparcal.encoders import Recipe, load_encoder
+from sparcal.encoders import Recipe, load_encoder, parse_spec
 from sparcal.errors import DataError
 from sparcal.types import Detector, Encoder, Family
 
@@ -26,6 +26,7 @@ class Host:
         encoder: the paper's encoder, everything said.
         recipe: settings for another encoder than the paper's.
         settings: fields of the detector that differ from its defaults.
+        dataset_settings: fields that the authors set differently on a benchmark, by the benchmark's name.
         prompts: the folder of learned prompts that the host was published with, where it needs one.
     """
 
@@ -36,6 +37,7 @@ class Host:
     encoder: str
     recipe: Recipe = Recipe()
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    dataset_settings: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
     prompts: str | None = None
 
 
@@ -74,7 +76,7 @@ HOSTS: dict[str, Host] = {
             family="reference",
             detector="anomalydino",
             encoder="timm:vit_small_patch14_dinov2.lvd142m?layers=11&aggregate=levels&norm=1"
-            "&resize=short&size=448&multiple=14&resample=bicubic",
+            "&resize=short&size=448&multiple=14&resample=bicubic&positions=bicubic-offset",
             recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
         ),
         Host(
@@ -84,15 +86,21 @@ HOSTS: dict[str, Host] = {
             detector="subspacead",
             encoder="timm:vit_giant_patch14_reg4_dinov2.lvd142m?layers=22,23,24,25,26,27,28&aggregate=mean&norm=0"
             "&resize=square&size=672&resample=bicubic",
-            recipe=Recipe(blocks="layers=-6,-5,-4,-3&aggregate=mean&norm=0"),
+            # The authors' script counts from the end, whatever the network; it cannot read one of fewer than 18 blocks.
+            recipe=Recipe(
+                blocks="layers=-18,-17,-16,-15,-14,-13,-12&aggregate=mean&norm=0",
+                few_blocks="layers=-6,-5,-4,-3&aggregate=mean&norm=0",
+            ),
         ),
+        # Short side and crop, as CLIP's own preprocessing has it: on 4:1 images the paper's WinCLIP localises like the
+        # hosts that crop (docs/hosts.md).
         Host(
             name="winclip",
             title="WinCLIP",
             family="reference",
             detector="winclip",
             encoder="openclip:ViT-B-16-quickgelu/openai?layers=11&aggregate=levels"
-            "&resize=square&size=224&resample=bicubic&tokens=ln_post",
+            "&resize=short&size=224&crop=224&resample=bicubic&tokens=ln_post",
             recipe=Recipe(blocks="layers=-1&aggregate=levels&norm=1"),
         ),
         Host(
@@ -103,6 +111,7 @@ HOSTS: dict[str, Host] = {
             encoder="openclip:ViT-L-14-336/openai?layers=5,11,17,23&aggregate=levels&cls=1"
             "&resize=square&size=518&resample=bicubic&tokens=raw&positions=bicubic&gelu=plain",
             recipe=Recipe("layers=8,16&aggregate=pool&cls=1", "aggregate=levels&norm=0&cls=1"),
+            dataset_settings={"visa": {"neighbours": (1, 8, 9)}},  # the authors' k_list; (1, 2, 3) everywhere else
         ),
         *(
             Host(
@@ -129,6 +138,7 @@ def load_host(
     weights: str | Path | None = None,
     prompts: str | Path | None = None,
     category: str | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> tuple[Encoder, Detector]:
     """The encoder and the unfitted detector of a host, ready for `encode` and `score_lot`.
 
@@ -137,16 +147,59 @@ def load_host(
         weights: a local weight file for the encoder.
         prompts: the learned prompt file of AnomalyCLIP.
         category: what the images show, in words; gives WinCLIP its texts, which its default mode does not need.
+        settings: fields of the detector, by name; the encoder follows what they need.
     """
-    from sparcal.detectors import DETECTORS, for_cell_pixels
+    return build_host(
+        find_host(name), encoder=encoder, weights=weights, prompts=prompts, category=category, settings=settings
+    )
 
-    host = find_host(name)
+
+def build_host(
+    host: Host,
+    *,
+    encoder: str | None,
+    weights: str | Path | None,
+    prompts: str | Path | None,
+    category: str | None,
+    settings: Mapping[str, object] | None,
+) -> tuple[Encoder, Detector]:
+    """As `load_host`, for a host that need not be one of the nine."""
+    from sparcal.detectors import for_cell_pixels
+
     if (prompts is None) != (host.prompts is None):
         needs = f"the prompt file of the folder {host.prompts}" if host.prompts else "no prompt file"
-        raise DataError(f"The host {name} takes {needs}, got {prompts or 'none'}: set --prompts (prompts= in Python).")
-    loaded = load_encoder(encoder or host.encoder, weights=weights, recipe=host.recipe)
-    detector = for_cell_pixels(DETECTORS[host.detector](**host.settings), loaded.cell_pixels)
+        raise DataError(
+            f"The host {host.name} takes {needs}, got {prompts or 'none'}: set --prompts (prompts= in Python)."
+        )
+    detector = make_detector(host, settings or {})
+    loaded = load_encoder(encoder_for(detector, encoder or host.encoder), weights=weights, recipe=host.recipe)
+    detector = for_cell_pixels(detector, loaded.cell_pixels)
     return loaded, _with_texts(detector, loaded, prompts=prompts, category=category)
+
+
+def make_detector(host: Host, settings: Mapping[str, object]) -> Detector:
+    """The unfitted detector of a host with some of its fields set."""
+    from sparcal.detectors import DETECTORS
+
+    kind = DETECTORS[host.detector]
+    defaults = {f.name: f.default for f in fields(kind) if f.init and f.name != "map_rule"}  # type: ignore[arg-type]
+    chosen = dict(host.settings)
+    for name, value in settings.items():
+        if name not in defaults:
+            raise DataError(f"The host {host.name} has no setting {name!r}; choose from {', '.join(defaults)}.")
+        several = isinstance(defaults[name], tuple) and not isinstance(value, tuple)
+        chosen[name] = (value,) if several else value
+    return kind(**chosen)
+
+
+def encoder_for(detector: Detector, encoder: str) -> str:
+    """The encoder's text with what the detector's settings need of it: windows for most modes of WinCLIP."""
+    from sparcal.detectors import WinCLIP
+
+    if not isinstance(detector, WinCLIP) or not detector.encoder_words:
+        return encoder
+    needed, spec = parse_spec(f"openclip:any?{detector.encoder_words}"), parse_spec(encoder)
+    return str(replace(spec, **{name: getattr(needed, name) for name in ("cls", "windows", "windows_in")}))
 
 
 def find_host(name: str) -> Host:

@@ -39,7 +39,8 @@ class SPARC:
     """Removes, cell by cell, the subspace in which the calibration normals disagree.
 
     Args:
-        rank: directions removed per cell, 1 to k - 1; None is k - 1, the saturation rank (Eq. 8).
+        rank: directions removed per cell, 1 or more; None is k - 1. There are no more than k - 1, so a larger rank removes
+            those, with a warning (Eq. 6, Proposition 1).
         on: which side is corrected; the paper corrects both.
         recentre: "cell" first moves the reference, cell by cell, by (calibration mean - reference mean). The paper
             leaves this constant part of a shift in place; a moved camera or fixture is mostly that part.
@@ -61,12 +62,8 @@ class SPARC:
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn mean and basis from the k calibration normals; `reference` is used by recentring only."""
         k = check_calibration(calibration, "SPARC")
-        if self.rank is not None and not 1 <= self.rank <= k - 1:
-            raise DataError(
-                f"SPARC.rank must be 1 to {k - 1} with {k} calibration images, got {self.rank}: "
-                "leave it None for k - 1, or give more images."
-            )
-        levels = [subspace(x, self.rank or k - 1) for x in calibration.levels]
+        rank = saturated_rank(self.rank, k)
+        levels = [subspace(x, rank) for x in calibration.levels]
         self.mean_ = tuple(mean for mean, _, _ in levels)
         self.basis_ = tuple(basis for _, basis, _ in levels)
         self.rank_ = tuple(count for _, _, count in levels)
@@ -169,6 +166,19 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         amount = (v @ mean.flatten(0, 1)[block, :, None]).mT - part @ v.mT  # (c, n, s)
         torch.add(part, amount @ v, out=out.flatten(1, 2)[:, block].transpose(0, 1))
     return out
+
+
+def saturated_rank(rank: int | None, k: int) -> int:
+    """How many directions `rank` asks for among the k - 1 that k images can disagree in."""
+    if rank is not None and rank < 1:
+        raise DataError(f"SPARC.rank must be 1 or more, got {rank}: leave it None for all k - 1 directions.")
+    if rank is not None and rank > k - 1:
+        warnings.warn(
+            f"SPARC.rank is {rank}, but {k} images disagree in at most {k - 1} directions: {k - 1} are removed.",
+            EvidenceWarning,
+            stacklevel=3,
+        )
+    return k - 1 if rank is None else min(rank, k - 1)
 
 
 def check_calibration(calibration: Features, who: str) -> int:

@@ -154,10 +154,21 @@ def test_too_few_images(k, message):
         SPARC().fit(Features((random_features(0, 2)[:k],)))
 
 
-@pytest.mark.parametrize("rank", [0, 4, -1])
+@pytest.mark.parametrize("rank", [0, -1])
 def test_impossible_rank(rank):
-    with pytest.raises(DataError, match=f"rank must be 1 to 3 with 4 calibration images, got {rank}"):
+    with pytest.raises(DataError, match=f"SPARC.rank must be 1 or more, got {rank}: leave it None for all k - 1"):
         SPARC(rank=rank).fit(Features((random_features(0, 4),)))
+
+
+@pytest.mark.parametrize("rank", [4, 40])
+def test_a_rank_above_k_minus_1_saturates_with_a_warning(rank):
+    """Proposition 1: there are no further directions to remove."""
+    calibration, f = Features((random_features(0, 4),)), Features((random_features(1, 3),))
+    with pytest.warns(EvidenceWarning, match=f"rank is {rank}, but 4 images disagree in at most 3 directions: 3 are"):
+        sparc = SPARC(rank=rank).fit(calibration)
+    full = SPARC().fit(calibration)
+    assert torch.equal(sparc.apply(f).levels[0], full.apply(f).levels[0])
+    assert sparc.basis_[0].shape == full.basis_[0].shape
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

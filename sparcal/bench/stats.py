@@ -1,12 +1,12 @@
 """The statistics of the paper's tables: Wilcoxon and Holm for significance, category averages, spread over seeds.
 
-Results come as an array or DataFrame of one row per category and one column per seed. A missing unit is NaN, and every
-number that needs it is NaN too: missing never counts as zero.
+Results come as an array of one row per category and one column per seed; a draw that has no number is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,39 +52,55 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def seed_average(values: ArrayLike) -> NDArray[np.float64]:
-    """Mean over seeds for each category: (categories, seeds) -> (categories,), what `wilcoxon_greater` tests."""
-    return np.asarray(_table(values, "seed_average").mean(axis=1))
-
-
-def macro(values: ArrayLike) -> NDArray[np.float64]:
-    """Mean over categories for each seed, every category with equal weight: (categories, seeds) -> (seeds,)."""
-    return np.asarray(_table(values, "macro").mean(axis=0))
-
-
-def pooled(benchmarks: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Mean over the categories of several benchmarks for each seed; a benchmark weighs as much as it has categories.
+@dataclass(frozen=True, eq=False)
+class Average:
+    """An average over categories.
 
     Args:
-        benchmarks: one (categories, seeds) table each, with the same seeds in the same order.
+        value: the mean over categories, each the mean of its own draws; NaN where no category has a number.
+        per_seed: (seeds,), the mean over the categories that have a number in every seed; NaN where there are none.
     """
-    tables = [_table(values, "pooled") for values in benchmarks]
-    if not tables or len({table.shape[1] for table in tables}) > 1:
-        seeds = [table.shape[1] for table in tables]
-        raise ShapeError(f"pooled needs benchmarks with the same seeds, got {seeds} of them: pass paired results only.")
-    return macro(np.concatenate(tables))
+
+    value: float
+    per_seed: NDArray[np.float64]
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation (n - 1) over seeds; NaN for a single seed."""
+        return float(self.per_seed.std(ddof=1)) if self.per_seed.size > 1 else float("nan")
 
 
-def mean_sd(per_seed: ArrayLike) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1) over seeds; the deviation of a single seed is NaN."""
-    values = np.asarray(per_seed, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ShapeError(f"mean_sd needs one value per seed, got shape {values.shape}: average over categories first.")
-    return float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else float("nan")
+def average_categories(table: NDArray[np.float64]) -> Average:
+    """The average of one row per category and one column per seed, every category with equal weight.
 
-
-def _table(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    table = np.asarray(values, dtype=np.float64)
+    Draws are averaged within their category first. A draw without a number, NaN, then takes nothing away from the
+    weight of its category; averaged seed by seed, each seed would rest on other categories.
+    """
     if table.ndim != 2 or table.size == 0:
-        raise ShapeError(f"{name} needs a (categories, seeds) table, got shape {table.shape}: pivot the results first.")
-    return table
+        raise ShapeError(
+            f"average_categories needs a (categories, seeds) table, got shape {table.shape}: pivot the results first."
+        )
+    means = np.array([defined_mean(row) for row in table])
+    whole = table[~np.isnan(table).any(axis=1)]
+    return Average(defined_mean(means), whole.mean(axis=0) if len(whole) else np.full(table.shape[1], np.nan))
+
+
+def average_groups(groups: Sequence[Average]) -> Average:
+    """The average of averages (benchmarks, or hosts), each with equal weight; groups without a number are left out."""
+    if len({group.per_seed.shape for group in groups}) != 1:
+        raise ShapeError(
+            f"average_groups needs at least one group with the same seeds as the others, got "
+            f"{[group.per_seed.size for group in groups]} seeds: pass paired results only."
+        )
+    per_seed = np.stack([group.per_seed for group in groups])
+    whole = per_seed[~np.isnan(per_seed).any(axis=1)]
+    return Average(
+        defined_mean(np.array([group.value for group in groups])),
+        whole.mean(axis=0) if len(whole) else np.full(per_seed.shape[1], np.nan),
+    )
+
+
+def defined_mean(values: NDArray[np.float64]) -> float:
+    """The mean of what is not NaN; NaN where nothing is."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")

@@ -6,18 +6,19 @@ mean of its highest 1 % of cells.
 Where this differs from the authors' code, whose defaults depend on the dataset and the object:
 * The foreground mask is off by default. `mask="tokens"` is the authors': from the features that are scored. Its
   threshold is in units of raw tokens, which a correction changes; `mask="cls"` therefore reads a mask that
-  `with_foreground` took from the uncorrected tokens and put where no correction reaches.
+  `with_foreground` took from the uncorrected tokens and put where no correction reaches. An experiment turns it on
+  with `setting=mask:cls`.
 * The mask is dilated and closed in two dimensions. The authors' code flattens it first, so that it grows along rows
   only and wraps at their ends.
 * The principal component is exact and its sign fixed, where theirs comes from an unseeded solver.
-* Rotated references are made before the encoder: encode `rotated_copies` of every reference image. Never combine
-  them with a correction fitted per cell (SPARC, mean-only): a rotated part does not lie on the cells of the upright one.
+* Rotated copies of the reference images are left out: a rotated part does not lie on the cells of the upright one, so
+  no correction fitted per cell could be compared with its base.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -31,12 +32,7 @@ from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 MAP_RULE = MapRule(cell_pixels=14, at="native")
-ROTATIONS = (0, 45, 90, 135, 180, 225, 270, 315)
 
 
 @dataclass
@@ -150,21 +146,3 @@ def dilate(marked: Tensor) -> Tensor:
 def erode(marked: Tensor) -> Tensor:
     """(n, h, w) of bool shrunk by one cell in all eight directions; what lies outside the image does not shrink it."""
     return ~dilate(~marked)
-
-
-def rotated_copies(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
-    """The image turned about its centre by 0, 45, ..., 315 degrees, at its size, the border reflected.
-
-    Args:
-        image: (H, W) or (H, W, channels), 8 bit.
-    """
-    import cv2
-
-    height, width = image.shape[:2]
-    centre = ((width - 1) / 2, (height - 1) / 2)
-
-    def turned(angle: int) -> Any:
-        matrix = cv2.getRotationMatrix2D(centre, angle, 1.0)
-        return cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
-
-    return tuple(image.copy() if angle == 0 else turned(angle) for angle in ROTATIONS)

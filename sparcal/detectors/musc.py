@@ -10,7 +10,7 @@ The defaults are the authors' code (xrli-U/MuSc). Where this differs from it:
 * A lot of fewer than 5 images averages the single nearest one; their interval is then empty and the score NaN.
 * RsCIN takes negative similarities as 0, an image as its own neighbour, and at most as many neighbours as there are
   images. None of the three occurs with CLIP's class tokens and the authors' lots.
-* `neighbours` is (1, 2, 3) for every dataset; the authors take (1, 8, 9) on VisA.
+* `neighbours` defaults to the authors' (1, 2, 3); their (1, 8, 9) for VisA is in `sparcal.hosts`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ Four modes, because the SPARC paper does not say which one its numbers are from:
                            corrected windows too
     zero_shot              texts alone, no references; no correction reaches it
 
-The default is patch_only. The paper reports +16.4 points of image AUROC on MVTec AD 2 from correcting patch features; in
-WinCLIP+ these are a third of a map whose maximum is half of the image score, which leaves no room for that.
+The default is patch_only; docs/hosts.md has the argument. In short: the paper reports +16.4 points of image AUROC on
+MVTec AD 2 from correcting patch features, and in WinCLIP+ these are a third of a map whose maximum is half of the image
+score, which leaves no room for that; and its base on VisA falls where texts do well and rises where they do badly.
 
 The authors published no code. Where this differs from the public ports (Accurate-WinCLIP, anomalib):
 * The reference is all of the training images unless `shots` says otherwise; the ports take 1 to 8.
@@ -119,6 +120,19 @@ class WinCLIP:
         return Scores(image, (few_shot + self._text_map(windows, text)) / 2)
 
     @property
+    def needs_text(self) -> bool:
+        """Whether the mode, or the image score, compares with texts."""
+        return not (self.mode == "patch_only" and self._image_rule == "max")
+
+    @property
+    def encoder_words(self) -> str:
+        """What the mode asks of an open_clip encoder, in the words after its question mark."""
+        if self.mode == "patch_only":
+            return "cls=1" if self.needs_text else ""
+        sides = ",".join(map(str, self.windows))
+        return f"cls=1&windows={sides}&windows_in={'levels' if self.mode == 'winclip_plus_windows' else 'cls'}"
+
+    @property
     def _image_rule(self) -> ImageScore:
         own: dict[str, ImageScore] = {"patch_only": "max", "zero_shot": "text"}
         return self.image_score or own.get(self.mode, "mean")
@@ -152,7 +166,7 @@ class WinCLIP:
             )
         if self.shots is not None and self.shots < 1:
             raise DataError(f"WinCLIP.shots must be at least 1, got {self.shots}: None keeps all reference images.")
-        if self.mode != "patch_only" or self._image_rule != "max":
+        if self.needs_text:
             self._texts()
 
     def _texts(self) -> Tensor:
@@ -178,7 +192,7 @@ class WinCLIP:
                 "set windows and windows_in of the encoder to match the mode."
             )
         patches, *windows = (at_least_float32(x) for x in features.levels)
-        if self.text_ is None or (self.mode == "patch_only" and self._image_rule == "max"):
+        if self.text_ is None or not self.needs_text:
             return patches, (), None
         c, (h, w) = self.text_.shape[1], patches.shape[1:3]
         grids = [(h - side + 1, w - side + 1) for side in self.windows]

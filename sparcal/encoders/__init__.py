@@ -35,6 +35,4 @@ def load_encoder(
         return load_timm(spec, weights=weights, recipe=recipe)
     from sparcal.encoders.openclip import load_openclip
 
-    if recipe is not None:
-        spec = recipe.fill(spec, plain=True)
-    return load_openclip(spec, weights=weights)
+    return load_openclip(spec, weights=weights, recipe=recipe)

@@ -22,6 +22,12 @@ def pool(layers: Layers) -> tuple[Tensor, ...]:
     return (_channels_last(torch.cat([pooled[0], *(_to_grid(x, pooled[0], "bilinear") for x in pooled[1:])], dim=1)),)
 
 
+def pool_nearest(layers: Layers) -> tuple[Tensor, ...]:
+    """3x3 mean of each layer, nearest-neighbour to the finest grid, concatenated (FastRecon)."""
+    pooled = [avg_pool2d(x, 3, stride=1, padding=1) for x in layers]
+    return nearest_upsampled(pooled)
+
+
 def patchcore(layers: Layers) -> tuple[Tensor, ...]:
     """The PatchCore authors' 1024-d descriptor, in closed form.
 
@@ -42,7 +48,7 @@ def patchcore(layers: Layers) -> tuple[Tensor, ...]:
 
 
 def nearest_upsampled(layers: Layers) -> tuple[Tensor, ...]:
-    """Nearest-neighbour to the finest grid, concatenated (PaDiM)."""
+    """Nearest-neighbour to the finest grid, concatenated: nothing is averaged (PaDiM, the diagnostics)."""
     return (_channels_last(torch.cat([_to_grid(x, layers[0], "nearest") for x in layers], dim=1)),)
 
 
@@ -63,6 +69,7 @@ def mean(layers: Layers) -> tuple[Tensor, ...]:
 
 AGGREGATES: dict[str, Callable[[Layers], tuple[Tensor, ...]]] = {
     "pool": pool,
+    "pool-nearest": pool_nearest,
     "patchcore": patchcore,
     "nearest": nearest_upsampled,
     "levels": levels,

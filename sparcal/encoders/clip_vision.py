@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
 
+from sparcal.encoders.positions import resize_positions
 from sparcal.encoders.spec import Positions, Tokens
 from sparcal.errors import ShapeError
 
@@ -37,19 +37,6 @@ def embed(visual: Any, pixels: Tensor, positions: Positions) -> tuple[Tensor, tu
     tokens = torch.cat([first, patches.flatten(2).mT], dim=1)
     table = resize_positions(visual.positional_embedding, visual.grid_size, grid, positions)
     return tokens + table.to(tokens.dtype), grid
-
-
-def resize_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int], how: Positions) -> Tensor:
-    """Position embeddings (1 + h * w, d) on another grid; the class token's stays.
-
-    The three ways are those of open_clip, of MuSc and of AnomalyCLIP, in the order of `Positions`.
-    """
-    if tuple(old) == tuple(new):
-        return table
-    cells = torch.unflatten(table[1:], 0, tuple(old)).permute(2, 0, 1)[None]  # (1, d, h, w)
-    mode = "bilinear" if how == "bilinear" else "bicubic"
-    resized = interpolate(cells, size=new, mode=mode, align_corners=False, antialias=how == "bicubic-antialias")
-    return torch.cat([table[:1], resized[0].flatten(1).mT])
 
 
 def standard_stream(visual: Any, tokens: Tensor, blocks: tuple[int, ...], *, last: bool) -> tuple[list[Tensor], Tensor]:

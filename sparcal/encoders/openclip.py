@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
-from sparcal.encoders.spec import EncoderSpec, Gelu, Tokens
+from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
 from sparcal.errors import DataError, MissingExtraError
@@ -86,7 +86,9 @@ class OpenClipEncoder:
         return encode_prompted(self.model, texts, context, deep=deep)
 
 
-def load_openclip(spec: EncoderSpec, *, weights: str | Path | None = None) -> OpenClipEncoder:
+def load_openclip(
+    spec: EncoderSpec, *, weights: str | Path | None = None, recipe: Recipe | None = None
+) -> OpenClipEncoder:
     """The open_clip model that `spec` names, with pretrained weights from a file, a folder, or the hub.
 
     Args:
@@ -95,6 +97,8 @@ def load_openclip(spec: EncoderSpec, *, weights: str | Path | None = None) -> Op
     open_clip = _open_clip()
     architecture, _, tag = spec.model.partition("/")
     config, known = _config(open_clip, spec, architecture), open_clip.get_pretrained_cfg(architecture, tag)
+    if recipe is not None:
+        spec = recipe.fill(spec, blocks=config["vision_cfg"]["layers"])
     if not known:
         raise DataError(
             f"The encoder {str(spec)!r} must name its weights, got {f'the unknown tag {tag!r}' if tag else 'no tag'}: "

@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 from sparcal.errors import DataError
 from sparcal.imaging.preprocess import Preprocess
 
-Aggregate = Literal["pool", "patchcore", "nearest", "levels", "mean"]
+Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]
 Gelu = Literal["quick", "plain"]
-Positions = Literal["bicubic-antialias", "bicubic", "bilinear"]
+Positions = Literal["bicubic-antialias", "bicubic", "bilinear", "bicubic-offset"]
 SOURCES = ("bundled", "timm", "openclip")
-CLIP_ONLY = ("tokens", "positions", "gelu", "path", "vv_blocks", "windows", "windows_in")
+CLIP_ONLY = ("tokens", "gelu", "path", "vv_blocks", "windows", "windows_in")
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class EncoderSpec:
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
         resize, size, crop, multiple, resample: see `sparcal.imaging.find.Preprocess`.
+        positions: how a transformer's position embeddings are resized to another grid; see
+            `sparcal.encoders.positions`.
         tokens: patch vectors as the block leaves them, after ln_post, or projected into the space of texts; this and
             all that follows is for open_clip alone.
-        positions: how position embeddings are resized to another grid.
         gelu: the activation, "quick" for weights that OpenAI trained.
         path: "vv" reads the local stream of AnomalyCLIP, see `sparcal.encoders.vv_attention`.
         vv_blocks: the number of last blocks that the local stream runs through.
@@ -112,15 +113,24 @@ class Recipe:
     Args:
         stages: for networks with stages.
         blocks: for plain transformers.
+        few_blocks: for plain transformers that are too shallow for `blocks`; empty where `blocks` suits all.
     """
 
     stages: str = "layers=8,16&aggregate=pool"
     blocks: str = "aggregate=pool"
+    few_blocks: str = ""
 
-    def fill(self, spec: EncoderSpec, *, plain: bool) -> EncoderSpec:
-        """`spec` with what it does not say taken from this recipe."""
+    def fill(self, spec: EncoderSpec, *, blocks: int | None) -> EncoderSpec:
+        """`spec` with what it does not say taken from this recipe.
+
+        Args:
+            blocks: how many a plain transformer has; None for networks with stages.
+        """
         # Read as words for CLIP, which may say everything; `filled` takes over what the spec's own source knows.
-        return spec.filled(parse_spec(f"openclip:recipe?{self.blocks if plain else self.stages}"))
+        wishes = parse_spec(f"openclip:recipe?{self.stages if blocks is None else self.blocks}")
+        if blocks is not None and self.few_blocks and wishes.layers and -min(wishes.layers) > blocks:
+            wishes = parse_spec(f"openclip:recipe?{self.few_blocks}")
+        return spec.filled(wishes)
 
 
 def parse_spec(text: str) -> EncoderSpec:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sparcal.encoders.aggregate import AGGREGATES
+from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
 from sparcal.errors import DataError
@@ -87,10 +88,12 @@ def from_timm_model(
     strides = [int(info["reduction"]) for info in _feature_info(model)]
     plain = _is_plain_transformer(model)
     if recipe is not None:
-        spec = recipe.fill(spec, plain=plain)
+        spec = recipe.fill(spec, blocks=len(strides) if plain else None)
     spec = spec.filled(_defaults(spec, len(strides), plain))
     assert spec.layers is not None
     indices = _block_indices(spec, len(strides)) if plain else _stage_indices(spec, strides)
+    if spec.positions is not None:
+        use_positions(model, spec.positions)
     config = _config(model)
     preprocess = spec.preprocess(
         config["mean"], config["std"], size=config["input_size"][-1], resample=_resample(config["interpolation"])

@@ -4,12 +4,11 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparcal.bench.stats import holm, macro, mean_sd, pooled, seed_average, wilcoxon_greater
+from sparcal.bench.stats import average_categories, average_groups, holm, wilcoxon_greater
 from sparcal.errors import DataError, ShapeError
 
 
@@ -126,44 +125,52 @@ def test_what_rounding_of_raw_p_leaves_open() -> None:
 
 # ------------------------------------------------------------------------------------------------ averages
 
-
-def test_averages_of_a_table_of_categories_and_seeds() -> None:
-    table = pd.DataFrame({"seed 0": [1.0, 2.0, 6.0], "seed 1": [3.0, 4.0, 8.0]}, index=["can", "vial", "wallplugs"])
-    assert seed_average(table).tolist() == [2.0, 3.0, 7.0]
-    assert macro(table).tolist() == [3.0, 5.0]
-    assert mean_sd(macro(table)) == pytest.approx((4.0, math.sqrt(2.0)))
-    assert pooled([table, [[10.0, 20.0]]]).tolist() == [4.75, 8.75]
+NAN = math.nan
 
 
-def test_pooled_weighs_categories_as_the_paper_does() -> None:
+def test_a_whole_table_averages_the_same_in_either_order() -> None:
+    table = np.array([[1.0, 3.0], [2.0, 4.0], [6.0, 8.0]])
+    average = average_categories(table)
+    assert average.value == pytest.approx(table.mean())
+    assert average.per_seed.tolist() == [3.0, 5.0]
+    assert average.sd == pytest.approx(math.sqrt(2.0))
+
+
+def test_a_hole_neither_drops_its_category_nor_enters_the_spread() -> None:
+    average = average_categories(np.array([[1.0, NAN], [3.0, 5.0], [NAN, NAN]]))
+    assert average.value == pytest.approx((1.0 + 4.0) / 2)
+    assert average.per_seed.tolist() == [3.0, 5.0]
+    nothing = average_categories(np.array([[NAN, NAN]]))
+    assert math.isnan(nothing.value)
+    assert math.isnan(nothing.sd)
+
+
+def test_groups_weigh_the_same_whatever_their_size() -> None:
+    groups = [average_categories(np.array(table)) for table in ([[1.0, 2.0]] * 8, [[5.0, 8.0]])]
+    average = average_groups(groups)
+    assert average.value == pytest.approx((1.5 + 6.5) / 2)
+    assert average.per_seed.tolist() == [3.0, 5.0]
+    empty = average_categories(np.array([[NAN, NAN]]))
+    assert average_groups([*groups, empty]).value == pytest.approx(average.value), "a group without numbers is left out"
+
+
+def test_categories_of_a_pool_weigh_as_the_paper_does() -> None:
     # Mean changes of MVTec AD 2 (8 categories) and AeBAD-S (4) in the variability table, pooled in the primary table.
     for ad2, aebad, expected in [(14.8, 2.2, 10.62), (21.7, 1.0, 14.78), (33.1, 8.2, 24.81), (2.9, 1.2, 2.36)]:
-        value = pooled([np.full((8, 1), ad2), np.full((4, 1), aebad)])[0]
+        value = average_categories(np.concatenate([np.full((8, 1), ad2), np.full((4, 1), aebad)])).value
         assert value == pytest.approx(expected, abs=0.05)  # the inputs are rounded to 0.1
 
 
-def test_missing_units_stay_missing() -> None:
-    table = np.array([[1.0, math.nan], [3.0, 5.0]])
-    assert macro(table)[0] == 2.0
-    assert math.isnan(macro(table)[1])
-    assert math.isnan(seed_average(table)[0])
-    assert all(math.isnan(value) for value in mean_sd(macro(table)))
-
-
 def test_the_deviation_of_one_seed_is_undefined() -> None:
-    mean, deviation = mean_sd([3.0])
-    assert mean == 3.0
-    assert math.isnan(deviation)
+    average = average_categories(np.array([[3.0]]))
+    assert average.value == 3.0
+    assert math.isnan(average.sd)
 
 
 def test_averages_reject_wrong_shapes() -> None:
-    with pytest.raises(ShapeError, match=r"macro needs a \(categories, seeds\) table, got shape \(2,\): pivot"):
-        macro([1.0, 2.0])
-    with pytest.raises(ShapeError, match=r"seed_average needs a \(categories, seeds\) table, got shape \(0, 5\)"):
-        seed_average(np.empty((0, 5)))
-    with pytest.raises(ShapeError, match=r"pooled needs benchmarks with the same seeds, got \[5, 3\] of them: pass"):
-        pooled([np.ones((8, 5)), np.ones((4, 3))])
-    with pytest.raises(ShapeError, match=r"pooled needs benchmarks with the same seeds, got \[\] of them"):
-        pooled([])
-    with pytest.raises(ShapeError, match=r"mean_sd needs one value per seed, got shape \(2, 3\): average over"):
-        mean_sd(np.ones((2, 3)))
+    with pytest.raises(ShapeError, match=r"needs a \(categories, seeds\) table, got shape \(2,\): pivot"):
+        average_categories(np.array([1.0, 2.0]))
+    with pytest.raises(ShapeError, match=r"average_groups needs at least one group with the same seeds as the others"):
+        average_groups([average_categories(np.ones((8, 5))), average_categories(np.ones((4, 3)))])
+    with pytest.raises(ShapeError, match=r"average_groups needs at least one group"):
+        average_groups([])

@@ -203,6 +203,8 @@ def test_notes_say_what_is_undefined_and_what_the_call_changed(folder, tmp_path,
     call = small(folder)
     call[2] = str(tmp_path / "x.toml")
     call[call.index("--limit-seeds") + 1] = "5"
+    tree = write_tree("mvtec-ad-2", tmp_path / "two", per_split=COUNTS, categories=("can",), lightings=6)
+    call += ["--data", f"mvtec-ad-2={tree}"]  # two scenes of six captures: a draw of 8 can spare neither
     assert run([*call, "--workers", "1", "--out", out]) == 0
     assert run(["bench", "report", out]) == 0
     text = capsys.readouterr().out

@@ -12,7 +12,6 @@ from sparcal.detectors.anomalydino import (
     erode,
     first_component,
     foreground,
-    rotated_copies,
     with_foreground,
 )
 from sparcal.errors import ShapeError
@@ -157,20 +156,3 @@ def test_morphology_does_not_wrap_at_row_ends() -> None:
     mask = torch.zeros(1, 4, 4, dtype=torch.bool)
     mask[0, 1, 3] = True
     assert not dilate(mask)[0, :, 0].any()
-
-
-def test_rotated_copies() -> None:
-    image = np.random.default_rng(0).integers(0, 255, (21, 21, 3), dtype=np.uint8)
-    copies = rotated_copies(image)
-    assert len(copies) == 8
-    assert all(copy.shape == image.shape and copy.dtype == np.uint8 for copy in copies)
-    for quarter in range(4):  # a quarter turn of a square needs no interpolation and no border
-        np.testing.assert_array_equal(copies[2 * quarter], np.rot90(image, quarter))
-    flat = np.full((10, 16), 200, np.uint8)
-    assert all((copy == 200).all() for copy in rotated_copies(flat))
-
-
-def test_rotated_copies_leave_the_image_alone() -> None:
-    image = np.zeros((8, 8), np.uint8)
-    rotated_copies(image)[0][:] = 9
-    assert (image == 0).all()

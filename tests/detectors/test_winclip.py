@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from torch.nn.functional import cosine_similarity, normalize
 
 from sparcal.artifacts import load, save
+from sparcal.bench.metrics import aupro
 from sparcal.corrections import MeanOnly
 from sparcal.detectors.prompts import (
     ANOMALOUS_STATES,
@@ -21,7 +24,9 @@ from sparcal.detectors.prompts import (
     text_prototypes,
 )
 from sparcal.detectors.winclip import WinCLIP, association, harmonic_mean, spread_windows
+from sparcal.encoders import parse_spec
 from sparcal.errors import DataError, NotFittedError, ShapeError
+from sparcal.hosts import HOSTS
 from sparcal.score import score_lot
 from sparcal.sparc import SPARC
 from sparcal.types import Features
@@ -316,3 +321,31 @@ def test_patches_keep_their_width_from_any_encoder(encoded):
     detector = WinCLIP().fit(Features(encoded["levels"][0].levels[:1]))
     with pytest.raises(ShapeError, match=f"WinCLIP was fitted on features of {WIDTH} channels, got {CHANNELS}"):
         detector.score(Features(encoded["levels"][0].levels[1:2]))
+
+
+def test_what_the_papers_sheet_metal_column_says_about_the_geometry():
+    """AU-PRO 0.3 that a perfect detector reaches on 4:1 images by what its input shows of them.
+
+    The paper prints 19.4 for WinCLIP, 22.6, 21.6 and 19.2 for the three hosts whose crop is known, and 25.5 or more for
+    every host that sees the whole picture: a whole picture leaves WinCLIP no reason to stop at 19.4, a crop does.
+    """
+    native, side = (64, 256), 4
+    spots = [(y, x) for y in range(2, 60, 8) for x in range(2, 252, 8)]
+    masks = np.zeros((len(spots), *native), dtype=bool)
+    for mask, (y, x) in zip(masks, spots, strict=True):
+        mask[y : y + side, x : x + side] = True
+    ceilings = {}
+    for name, words in {"crop": "resize=short&size=224&crop=224", "squash": "resize=square&size=224"}.items():
+        preprocess = parse_spec(f"openclip:any?{words}").preprocess(
+            (0.5,) * 3, (0.5,) * 3, size=224, resample="bicubic"
+        )
+        _, geometry = preprocess(Image.new("RGB", native[::-1]))
+        top, left, bottom, right = (round(edge) for edge in geometry.covered)
+        seen = np.zeros(native, dtype=bool)
+        seen[top:bottom, left:right] = True
+        maps = np.where(seen, masks + 1.0, 0.0).astype(np.float32)
+        ceilings[name] = 100 * aupro(list(masks), list(maps), fpr_limits=(0.3,))[0]
+    assert ceilings["squash"] == pytest.approx(100)
+    assert 19.4 < ceilings["crop"] < 27
+    host = parse_spec(HOSTS["winclip"].encoder)
+    assert (host.resize, host.size, host.crop) == ("short", 224, 224)

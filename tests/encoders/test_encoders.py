@@ -13,8 +13,8 @@ import torch
 from skimage import data
 from torch.nn.functional import adaptive_avg_pool1d, avg_pool2d, interpolate, unfold
 
-from sparcal.encoders import load_encoder, parse_spec
-from sparcal.encoders.aggregate import mean, nearest_upsampled, patchcore, pool
+from sparcal.encoders import Recipe, load_encoder, parse_spec
+from sparcal.encoders.aggregate import mean, nearest_upsampled, patchcore, pool, pool_nearest
 from sparcal.encoders.bundled import load_bundled
 from sparcal.encoders.weights import FOLDER_VARIABLE
 from sparcal.errors import DataError, ShapeError, WeightsError
@@ -117,6 +117,9 @@ def test_other_aggregates():
     assert torch.equal(nearest_upsampled([fine, coarse])[0].permute(0, 3, 1, 2), want)
     blurred = interpolate(avg_pool2d(coarse, 3, 1, 1), size=(6, 6), mode="bilinear", align_corners=False)
     assert torch.equal(pool([fine, coarse])[0][..., 4:].permute(0, 3, 1, 2), blurred)
+    averaged = avg_pool2d(coarse, 3, 1, 1).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    assert torch.equal(pool_nearest([fine, coarse])[0][..., 4:].permute(0, 3, 1, 2), averaged)
+    assert torch.equal(pool_nearest([fine, coarse])[0][..., :4].permute(0, 3, 1, 2), avg_pool2d(fine, 3, 1, 1))
     with pytest.raises(ShapeError, match="'mean' needs layers of one shape"):
         mean([fine, coarse])
     with pytest.raises(
@@ -134,7 +137,7 @@ def test_other_aggregates():
         ("timm:resnet_18.a1_in1k", "timm has no model 'resnet_18'"),
         ("bundled?layer=8", "An encoder has no setting 'layer' .* choose from layers, aggregate"),
         ("bundled?layers=a", "The encoder setting layers must be integers such as 8,16, got 'a'"),
-        ("bundled?aggregate=sum", "aggregate must be pool or patchcore"),
+        ("bundled?aggregate=sum", "aggregate must be pool or pool-nearest or patchcore"),
         ("bundled?norm=yes", "norm must be 0 or 1, got 'yes'"),
         ("bundled?size=0", "size must be an integer of at least 1, got '0'"),
         ("bundled?layers=7", "takes strides 2, 4, 8, 16, 32, got 7"),
@@ -208,3 +211,11 @@ def test_missing_hub_weights_name_file_variable_and_option(tmp_path):
     for remedy in ("wide_resnet50_2.tv_in1k.safetensors", FOLDER_VARIABLE, "--weights", "weights="):
         assert remedy in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+def test_a_recipe_for_deep_networks_has_another_for_shallow_ones():
+    recipe = Recipe(blocks="layers=-18,-12&aggregate=mean", few_blocks="layers=-2,-1&aggregate=mean")
+    spec = parse_spec("timm:any")
+    assert [recipe.fill(spec, blocks=depth).layers for depth in (40, 18, 17)] == [(-18, -12), (-18, -12), (-2, -1)]
+    assert recipe.fill(spec, blocks=None).layers == (8, 16)
+    assert recipe.fill(parse_spec("timm:any?layers=3"), blocks=12).layers == (3,)

@@ -13,8 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sparcal.encoders import clip_vision, load_encoder, parse_spec
-from sparcal.encoders.clip_vision import resize_positions, window_embeddings, window_members
+from sparcal.encoders.clip_vision import window_embeddings, window_members
 from sparcal.encoders.openclip import OPENAI_MEAN, OPENAI_STD, from_openclip_model
+from sparcal.encoders.positions import resize_positions
 from sparcal.encoders.spec import Recipe
 from sparcal.encoders.vv_attention import value_attention
 from sparcal.encoders.weights import FOLDER_VARIABLE, read_weights
@@ -299,7 +300,7 @@ def test_norm_is_another_word_for_tokens():
     assert tiny_encoder("norm=0").id == tiny_encoder("tokens=raw").id
     assert tiny_encoder("norm=1").id == tiny_encoder("tokens=ln_post").id
     recipe = Recipe(blocks="layers=-1&norm=1")
-    spec = recipe.fill(parse_spec("openclip:tiny/test?tokens=projected"), plain=True)
+    spec = recipe.fill(parse_spec("openclip:tiny/test?tokens=projected"), blocks=4)
     assert from_openclip_model(tiny_clip(), spec, weights_note="x").spec.tokens == "projected"
 
 
@@ -328,7 +329,10 @@ def test_photographs_of_any_shape_are_encoded():
         ("size=64&crop=50", "got crop=50"),
         ("resize=short&size=64&multiple=8", "got multiple=8"),
         ("tokens=normed", "tokens must be raw or ln_post or projected, got 'normed'"),
-        ("positions=nearest", "positions must be bicubic-antialias or bicubic or bilinear, got 'nearest'"),
+        (
+            "positions=nearest",
+            "positions must be bicubic-antialias or bicubic or bilinear or bicubic-offset, got 'nearest'",
+        ),
         ("windows=two", "windows must be integers such as 8,16, got 'two'"),
     ],
 )
@@ -339,7 +343,7 @@ def test_settings_that_contradict_are_refused(settings, sentence):
 
 @pytest.mark.parametrize(
     "setting",
-    ["tokens=raw", "positions=bilinear", "gelu=quick", "path=vv", "vv_blocks=3", "windows=2", "windows_in=cls"],
+    ["tokens=raw", "gelu=quick", "path=vv", "vv_blocks=3", "windows=2", "windows_in=cls"],
 )
 @pytest.mark.parametrize("source", ["bundled", "timm:resnet18.a1_in1k"])
 def test_words_about_clip_are_refused_for_other_networks(source, setting):

@@ -42,6 +42,8 @@ def _read(dataset: Dataset, home: Path, category: str) -> list[Record]:
     return records
 
 
+_DOMAINS = ("background", "illumination", "same", "view")
+
 AEBAD_S = Dataset(
     name="aebad-s",
     title="AeBAD-S",
@@ -49,6 +51,7 @@ AEBAD_S = Dataset(
     home=_home,
     read=_read,
     masks=("ground_truth/*/{category}/*",),
-    categories=("background", "illumination", "same", "view"),
+    categories=_DOMAINS,
+    words=dict.fromkeys(_DOMAINS, "blade"),  # a domain is no object
     total=Counts(521, 0, 490, 1149),  # per domain: not published
 )

@@ -31,6 +31,7 @@ class Dataset:
         masks: glob patterns, below its home, of the files that are masks of a category.
         find: the categories that a copy holds, for layouts that do not fix them.
         published: counts per category, where they are known.
+        words: what the images of a category show, where its name does not say it; for detectors that read.
         total: counts of distinct files over all categories, where only these are known.
     """
 
@@ -44,3 +45,8 @@ class Dataset:
     find: Callable[[Dataset, Path], tuple[str, ...]] | None = None
     published: Mapping[str, Counts] = field(default_factory=dict)
     total: Counts | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def describe(self, category: str) -> str:
+        """What the images of a category show, in words."""
+        return self.words.get(category, category.replace("_", " "))

@@ -84,6 +84,8 @@ RAD = Dataset(
     read=_read_below,
     masks=("{category}/" + MASKS,),
     categories=("bolt", "ribbon", "sponge", "tape"),
+    # Categories are named after what is wrong with the one object that all of them show.
+    words=dict.fromkeys(("bolt", "ribbon", "sponge", "tape"), "object"),
     published={
         name: Counts(213, 0, 73, bad) for name, bad in {"bolt": 327, "ribbon": 293, "sponge": 281, "tape": 323}.items()
     },

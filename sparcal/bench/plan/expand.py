@@ -10,10 +10,10 @@ from pathlib import Path
 
 from sparcal.bench.datasets import DATASETS, list_categories
 from sparcal.bench.datasets.rendered import RENDERED, render_dataset
-from sparcal.bench.plan.contenders import resolve_encoder
+from sparcal.bench.plan.contenders import resolve_encoder, resolve_settings
 from sparcal.bench.plan.experiment import Block, Experiment
-from sparcal.bench.plan.unit import Unit
-from sparcal.bench.plan.variant import Variant
+from sparcal.bench.plan.unit import Unit, hashable_settings
+from sparcal.bench.plan.variant import DetectorSettings, Variant
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS
 
@@ -94,6 +94,9 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
         categories = _categories(experiment, block, dataset, data)[: overrides.categories]
         words = product(categories, block.hosts, block.corrections, block.variants, block.ks, _seeds(block, overrides))
         for category, host, correction, variant, k, seed in words:
+            changes = Variant.parse(variant)
+            given = resolve_settings(host, dataset, experiment.settings.get(host, {}))
+            settings = hashable_settings({**dict(given), **dict(changes.settings)})
             yield Unit(
                 dataset=dataset,
                 category=category,
@@ -102,10 +105,10 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
                 k=k,
                 seed=seed,
                 variant=variant,
-                encoder=_encoder(experiment, host, dataset, Variant.parse(variant), overrides),
+                encoder=_encoder(experiment, host, dataset, changes, overrides, settings),
                 weights=_of(overrides.weights, host),
                 prompts=_prompts(host, overrides),
-                settings=tuple(sorted(experiment.settings.get(host, {}).items())),
+                settings=settings,
                 picture=block.pictures and seed == 0,
             )
 
@@ -124,15 +127,27 @@ def _seeds(block: Block, overrides: Overrides) -> range:
     return range(block.seeds if overrides.seeds is None else min(block.seeds, overrides.seeds))
 
 
-def _encoder(experiment: Experiment, host: str, dataset: str, variant: Variant, overrides: Overrides) -> str:
+def _encoder(
+    experiment: Experiment,
+    host: str,
+    dataset: str,
+    variant: Variant,
+    overrides: Overrides,
+    settings: DetectorSettings,
+) -> str:
     other = _of(overrides.encoders, host)
-    if not other and variant.backbone:
+    if other and variant.backbone:
+        raise DataError(
+            f"The experiment {experiment.name} compares encoders (backbone={variant.backbone}), so one encoder for "
+            f"{host} would make its rows equal, got --encoder {other}: leave --encoder out, or change [backbones] in the file."
+        )
+    if variant.backbone:
         if variant.backbone not in experiment.backbones:
             known = ", ".join(experiment.backbones) or "none"
             raise DataError(f"The experiment {experiment.name} has no backbone {variant.backbone!r}; it names {known}.")
         other = experiment.backbones[variant.backbone]
     other = other or _of(experiment.encoders, host)
-    return resolve_encoder(host, dataset=dataset, other=other, geometry=variant.geometry)
+    return resolve_encoder(host, dataset=dataset, other=other, geometry=variant.geometry, settings=settings)
 
 
 def _prompts(host: str, overrides: Overrides) -> str:

@@ -16,6 +16,7 @@ pictures = false                            # keep the maps of each category's e
 [encoders]                                  # other encoders than the hosts' own; "*" is for all hosts
 [backbones]                                 # the names behind backbone=NAME
 [settings.patchcore]                        # fields of a detector
+[settings.musc.visa]                        # the same, on one dataset only
 [rendered]                                  # what the dataset "rendered" holds, see sparcal.bench.datasets.rendered
 [pools]                                     # names for several datasets together
 [[tables]]                                  # see sparcal.bench.report.layout
@@ -27,15 +28,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any
 
 from sparcal.bench.datasets import DATASETS
 from sparcal.bench.datasets.rendered import RENDERED, Rendering
-from sparcal.bench.plan.contenders import FEATURES, NAMES, QUERY_CONDITIONED
-from sparcal.bench.plan.unit import BATCHNORM, SettingValue
+from sparcal.bench.plan.combinations import check_combination
+from sparcal.bench.plan.contenders import FEATURES, NAMES, QUERY_CONDITIONED, known_host, resolve_settings
+from sparcal.bench.plan.unit import BATCHNORM
 from sparcal.bench.plan.variant import Variant
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
+from sparcal.hosts import make_detector
 
 # The paper's groups of benchmarks; within a pool each category weighs the same.
 POOLS: dict[str, tuple[str, ...]] = {
@@ -63,8 +67,6 @@ class Block:
         _known("dataset", self.datasets, (*DATASETS, RENDERED))
         _known("host", self.hosts, NAMES)
         _known("correction", self.corrections, (*CORRECTIONS, BATCHNORM))
-        for text in self.variants:
-            Variant.parse(text)
         if self.seeds < 1 or not self.ks or min(self.ks) < 2:
             raise DataError(f"An experiment needs k of 2 or more and at least 1 seed, got {self.ks} and {self.seeds}.")
         wrong = [host for host in self.hosts if host in QUERY_CONDITIONED and self.corrections != ("identity",)]
@@ -74,6 +76,11 @@ class Block:
             )
         if FEATURES in self.hosts and self.corrections != ("sparc",):
             raise DataError(f"The host {FEATURES} diagnoses sparc, got {', '.join(self.corrections)}: use sparc.")
+        for host, correction, text in product(self.hosts, self.corrections, self.variants):
+            variant = Variant.parse(text)
+            check_combination(host, correction, variant)
+            if variant.settings:
+                make_detector(known_host(host), dict(variant.settings))
 
 
 @dataclass(frozen=True)
@@ -85,11 +92,29 @@ class Experiment:
     units: tuple[Block, ...]
     encoders: Mapping[str, str] = field(default_factory=dict)
     backbones: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, SettingValue]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rendered: Rendering = field(default_factory=Rendering)
     pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tables: tuple[Mapping[str, Any], ...] = ()
     figures: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        for host, settings in self.settings.items():
+            if host not in self.hosts or host == FEATURES:
+                raise DataError(
+                    f"[settings.{host}] must be about a host of the experiment {self.name}, which has "
+                    f"{', '.join(self.hosts)}: take it out."
+                )
+            unknown = [
+                name for name, value in settings.items() if isinstance(value, Mapping) and name not in self.datasets
+            ]
+            if unknown:
+                raise DataError(
+                    f"[settings.{host}.{unknown[0]}] must be about a dataset of the experiment {self.name}, which has "
+                    f"{', '.join(self.datasets)}: take it out."
+                )
+            for dataset in self.datasets:
+                make_detector(known_host(host), dict(resolve_settings(host, dataset, settings)))
 
     @property
     def datasets(self) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ same words give the same draw on every machine and in every version.
   evaluation are those of the main protocol.
 * `contaminated=c` replaces the last c of the drawn normals by the first c of a draw from the anomalous images. Neither
   the drawn normals nor the anomalous images in use are evaluated; larger c only adds to smaller ones.
-* `scene-disjoint` also leaves out every capture of a scene that calibrates. A draw that touches all good scenes leaves
-  no normal image: the unit is undefined, is listed as such, and enters no average.
+* `scene-disjoint` also leaves out every capture of a scene that calibrates, and draws so that a good scene remains to be
+  evaluated: of the good scenes without which k images are left, the one that the drawing order reaches last is spared,
+  and the first k images of the others calibrate. With scenes to spare that is the draw of the main protocol. A category
+  that can spare no scene gives an undefined unit, which is listed and enters no average.
 * `full-normal` shows the correction all normal test images; what is evaluated is as in the main protocol.
 """
 
@@ -25,7 +27,9 @@ from sparcal.bench.datasets import Record
 from sparcal.bench.plan.variant import Variant
 from sparcal.errors import DataError
 
-PROTOCOL = 1  # part of every unit's hash: raise it when the same words would give other images
+# Part of a unit's hash: raise one when the same words would give other images.
+PROTOCOL = 1
+SCENE_PROTOCOL = 2  # of scene-disjoint draws: 1 let a draw touch every good scene
 
 Pool = Literal["test", "train", "anomalous"]
 
@@ -62,7 +66,7 @@ def make_draw(
     words = (dataset, category, k, seed)
     good = [r for r in records if r.split == "test" and r.label == 0]
     bad = [r for r in records if r.split == "test" and r.label == 1]
-    held_out = _take(good, "test", words)
+    held_out = _take(good, "test", words, spare_a_scene=variant.scene_disjoint)
     if variant.full_normal:
         calibration = good
     elif variant.source == "train":
@@ -90,7 +94,14 @@ def rank_pool(size: int, pool: Pool, words: tuple[str, str, int, int]) -> list[i
     return sorted(range(size), key=lambda i: hashlib.sha256(f"{text}/{i}".encode()).digest())
 
 
-def _take(records: Sequence[Record], pool: Pool, words: tuple[str, str, int, int]) -> list[Record]:
+def protocol_of(variant: Variant) -> int:
+    """The version of the rules by which a variant draws."""
+    return SCENE_PROTOCOL if variant.scene_disjoint else PROTOCOL
+
+
+def _take(
+    records: Sequence[Record], pool: Pool, words: tuple[str, str, int, int], *, spare_a_scene: bool = False
+) -> list[Record]:
     """The first k of a pool, in the order in which they are drawn."""
     dataset, category, k, _ = words
     if len(records) < k:
@@ -98,7 +109,17 @@ def _take(records: Sequence[Record], pool: Pool, words: tuple[str, str, int, int
             f"A draw of {k} needs at least {k} normal {pool} images of {dataset} {category}, got {len(records)}: "
             "lower k, or complete the copy."
         )
-    return [records[i] for i in rank_pool(len(records), pool, words)[:k]]
+    ranked = [records[i] for i in rank_pool(len(records), pool, words)]
+    return (_without_a_scene(ranked, k) if spare_a_scene else ranked)[:k]
+
+
+def _without_a_scene(ranked: Sequence[Record], k: int) -> list[Record]:
+    """`ranked` without the scene it reaches last, among those without which k images are left; all if there is none."""
+    for scene in reversed(dict.fromkeys(record.scene for record in ranked)):
+        others = [record for record in ranked if record.scene != scene]
+        if len(others) >= k:
+            return others
+    return list(ranked)
 
 
 def _contaminate(

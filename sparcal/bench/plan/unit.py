@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
-from sparcal.bench.plan.protocol import PROTOCOL
-from sparcal.bench.plan.variant import Variant
+from sparcal.bench.plan.protocol import protocol_of
+from sparcal.bench.plan.variant import DetectorSettings, SettingValue, Variant
 from sparcal.errors import DataError
 
 BATCHNORM = "batchnorm"  # not a correction of features: it adapts the encoder
-
-SettingValue = str | int | float | bool
-DetectorSettings = tuple[tuple[str, SettingValue], ...]
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,11 @@ class Unit:
 
         Units that do the same work have one hash, whatever their variant is called; pictures come beside the row.
         """
-        work = {**self.to_json(), "variant": asdict(Variant.parse(self.variant).canonical(self.k)), "picture": None}
-        text = json.dumps({"protocol": PROTOCOL, **work}, sort_keys=True)
+        variant = Variant.parse(self.variant).canonical(self.k)
+        changes = {**asdict(variant), "source_weight": variant.source_weight or 0}
+        del changes["settings"]  # they are among the unit's own
+        work = {**self.to_json(), "variant": changes, "picture": None}
+        text = json.dumps({"protocol": protocol_of(variant), **work}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @cached_property
@@ -81,4 +81,13 @@ class Unit:
         known = {f.name for f in fields(cls)}
         if not isinstance(settings, Mapping) or not set(data) <= known:
             raise DataError(f"A unit is written with the fields {', '.join(sorted(known))}, got {', '.join(data)}.")
-        return cls(**{**data, "settings": tuple(sorted(settings.items()))})  # type: ignore[arg-type]
+        return cls(**{**data, "settings": hashable_settings(settings)})  # type: ignore[arg-type]
+
+
+def hashable_settings(settings: Mapping[str, object]) -> DetectorSettings:
+    """Settings as TOML or JSON give them, in the order of their names and with tuples for lists."""
+    return tuple((name, _hashable(value)) for name, value in sorted(settings.items()))
+
+
+def _hashable(value: object) -> SettingValue:
+    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value]

@@ -11,6 +11,8 @@ The empty text is the main protocol. Words are joined by `+`:
     calibration-only    batch-norm statistics from the calibration images alone
     source-mixed        batch-norm statistics mixed with the source's, which count for 16 images
     backbone=NAME       another encoder, by its name in the experiment file
+    setting=FIELD:VALUE another value for a field of the detector, as in setting=mode:winclip_plus or
+                        setting=neighbours:1,8,9; may be said again
     geometry=HOW        centre-crop is the host's own geometry; full-frame keeps the whole image and pads it
 """
 
@@ -27,6 +29,9 @@ from sparcal.types import Side
 Source = Literal["deployment", "train"]
 Framing = Literal["centre-crop", "full-frame"]
 
+SettingValue = str | int | float | bool | tuple[int | float, ...]
+DetectorSettings = tuple[tuple[str, SettingValue], ...]  # fields of a detector, by name
+
 SOURCE_MIXED_WEIGHT = 16
 
 
@@ -40,18 +45,20 @@ class Variant:
     contaminated: int = 0
     scene_disjoint: bool = False
     full_normal: bool = False
-    source_weight: int = 0
+    source_weight: int | None = None
     backbone: str = ""
     geometry: Framing = "centre-crop"
+    settings: DetectorSettings = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The variant that `text` writes down."""
-        return cls(**_said(text))
+        return cls(**_fields(text))
 
     def canonical(self, k: int) -> Self:
         """The same work in the fewest words: rank k - 1 and both sides are what happens anyway."""
-        return replace(self, rank=None if self.rank == k - 1 else self.rank, on=None if self.on == "both" else self.on)
+        saturated = self.rank is not None and self.rank >= k - 1
+        return replace(self, rank=None if saturated else self.rank, on=None if self.on == "both" else self.on)
 
     @property
     def setting(self) -> str:
@@ -60,25 +67,26 @@ class Variant:
         words += ["geometry=full-frame"] if self.geometry == "full-frame" else []
         words += [f"contaminated={self.contaminated}"] if self.contaminated else []
         words += ["scene-disjoint"] if self.scene_disjoint else []
+        words += [f"setting={name}:{_setting_text(value)}" for name, value in self.settings]
         return "+".join(words)
 
 
 @cache
-def _said(text: str) -> dict[str, Any]:
+def _fields(text: str) -> dict[str, Any]:
     """The fields that `text` sets; plans hold thousands of units and a handful of texts."""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for word in text.split("+") if text else ():
         name, _, value = word.partition("=")
         if name not in _WORDS:
             raise DataError(f"unknown variant {word!r} in {text!r}; choose from {', '.join(_WORDS)}.")
         field, read = _WORDS[name]
         try:
-            said[field] = read(value)
+            fields[field] = (*fields.get(field, ()), read(value)) if name == "setting" else read(value)
         except ValueError:
             raise DataError(
                 f"The variant {name} takes {_expected(name)}, got {value!r} in {text!r}: write {_example(name)}."
             ) from None
-    return said
+    return fields
 
 
 def _choice(*choices: str) -> Callable[[str], str]:
@@ -106,6 +114,31 @@ def _name(value: str) -> str:
     return value
 
 
+def _setting(text: str) -> tuple[str, SettingValue]:
+    """FIELD:VALUE, with numbers, true, false and lists of numbers taken as such."""
+    name, colon, value = text.partition(":")
+    if not name or not colon or not value:
+        raise ValueError
+    if "," in value:
+        return name, tuple(_number(part) for part in value.split(","))
+    if value in ("true", "false"):
+        return name, value == "true"
+    try:
+        return name, _number(value)
+    except ValueError:
+        return name, value
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _setting_text(value: SettingValue) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _flag(meaning: object) -> Callable[[str], object]:
     def read(value: str) -> object:
         if value:
@@ -126,6 +159,7 @@ _WORDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "source-mixed": ("source_weight", _flag(SOURCE_MIXED_WEIGHT)),
     "backbone": ("backbone", _name),
     "geometry": ("geometry", _choice(*get_args(Framing))),
+    "setting": ("settings", _setting),
 }
 _CHOICES = {"on": get_args(Side), "source": get_args(Source), "geometry": get_args(Framing)}
 
@@ -133,10 +167,16 @@ _CHOICES = {"on": get_args(Side), "source": get_args(Source), "geometry": get_ar
 def _expected(name: str) -> str:
     if name in _CHOICES:
         return " or ".join(_CHOICES[name])
-    return {"rank": "a number from 1", "contaminated": "a number from 0", "backbone": "a name"}.get(name, "no value")
+    expected = {
+        "rank": "a number from 1",
+        "contaminated": "a number from 0",
+        "backbone": "a name",
+        "setting": "FIELD:VALUE",
+    }
+    return expected.get(name, "no value")
 
 
 def _example(name: str) -> str:
-    values = {"rank": "3", "contaminated": "2", "backbone": "wrn50"}
+    values = {"rank": "3", "contaminated": "2", "backbone": "wrn50", "setting": "mode:zero_shot"}
     value = _CHOICES[name][0] if name in _CHOICES else values.get(name)
     return f"{name}={value}" if value else name

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from sparcal.bench.report.table import CellValue, Line, Table
+from sparcal.bench.report.table import FEWER_DRAWS, CellValue, Line, Table
 
 PAPER_NOTE = "In brackets: the paper's number."
+FEWER_DRAWS_NOTE = f"{FEWER_DRAWS} rests on fewer draws: the others leave no normal image to evaluate."
 _AUPRO = re.compile(r"AU-PRO (0\.\d+)")
 _LATEX = {
     "&": r"\&",
@@ -22,6 +23,7 @@ _LATEX = {
     "±": r"$\pm$",
     "\u00d7": r"$\times$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
     "<": "$<$",
     "\u03c1": r"$\rho$",
 }
@@ -36,8 +38,8 @@ def to_markdown(table: Table) -> str:
         if label:
             lines.append(_pipe([f"*{label}*", *("" for _ in header[1:])]))
         lines += [_pipe([*_labels(table, row), *(_cell(cell, _markdown) for cell in row.cells)]) for row in rows]
-    if table.has_paper:
-        lines += ["", PAPER_NOTE]
+    for note in _notes(table):
+        lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
@@ -45,10 +47,10 @@ def to_latex(table: Table) -> str:
     """A booktabs table with grouped headings."""
     spec = "l" * len(table.stub) + "r" * len(table.columns)
     width = len(table.stub) + len(table.columns)
-    note = f" {PAPER_NOTE}" if table.has_paper else ""
+    caption = " ".join([table.caption, *_notes(table)])
     lines = [
         r"\begin{table}",
-        rf"\caption{{{_tex(table.caption + note)}}}",
+        rf"\caption{{{_tex(caption)}}}",
         rf"\label{{tab:{table.name}}}",
         r"\centering",
         rf"\begin{{tabular}}{{{spec}}}",
@@ -102,7 +104,15 @@ def to_html(table: Table) -> str:
         for row in rows:
             heads = "".join(f"<th>{_rich(text)}</th>" for text in _labels(table, row))
             lines.append(f"<tr>{heads}" + "".join(f"<td>{_cell(cell, _html)}</td>" for cell in row.cells) + "</tr>")
-    return "\n".join([*lines, "</tbody></table>"]) + "\n"
+    lines.append("</tbody></table>")
+    if table.has_fewer_draws:
+        lines.append(f"<p>{_rich(FEWER_DRAWS_NOTE)}</p>")
+    return "\n".join(lines) + "\n"
+
+
+def _notes(table: Table) -> list[str]:
+    """What a reader of the numbers must know, a sentence each."""
+    return [*([PAPER_NOTE] if table.has_paper else []), *([FEWER_DRAWS_NOTE] if table.has_fewer_draws else [])]
 
 
 def _labels(table: Table, row: Line) -> list[str]:

@@ -1,7 +1,8 @@
 """The numbers of a run by their place in a table: averages over categories and seeds, spread, tests, diagnostics.
 
-A number that needs a unit which has not been finished is missing. An undefined unit (see `sparcal.bench.plan.protocol`) is
-left out of base and corrected alike; the average is over what is defined, and the count of what is not goes with it.
+A number that needs an unfinished unit is missing. An undefined unit (see `sparcal.bench.plan.protocol`) is left out of
+base and corrected alike: its category is averaged over the other draws, and the count of undefined units goes with the
+number, so that a table can mark it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
 from sparcal.bench.report.paper import TablePlace
 from sparcal.bench.run.row import ResultRow
-from sparcal.bench.stats import wilcoxon_greater
+from sparcal.bench.stats import Average, average_categories, average_groups, defined_mean, wilcoxon_greater
 from sparcal.errors import DataError
 
 Numbers = NDArray[np.float64]
@@ -169,10 +170,9 @@ def _statistic(statistic: str, series: Sequence[_Series], by_dataset: bool) -> t
     }
     side = statistic.removesuffix("_sd")
     if side in sides:
-        values = _per_seed([(one, sides[side](one)) for one in series], by_dataset)
-        value, sd = _mean(values), _sd(values)
-        return (sd, NAN) if statistic.endswith("_sd") else (value, sd)
-    changes = np.array([_mean(one.corrected - one.base) for one in series])
+        average = _average([(one, sides[side](one)) for one in series], by_dataset)
+        return (average.sd, NAN) if statistic.endswith("_sd") else (average.value, average.sd)
+    changes = np.array([defined_mean(one.corrected - one.base) for one in series])
     changes = changes[~np.isnan(changes)]
     if statistic == "n":
         return float(changes.size), NAN
@@ -183,29 +183,17 @@ def _statistic(statistic: str, series: Sequence[_Series], by_dataset: bool) -> t
     raise DataError(f"unknown statistic {statistic!r}; choose from {', '.join(STATISTICS)}.")
 
 
-def _per_seed(values: Sequence[tuple[_Series, Numbers]], by_dataset: bool) -> Numbers:
-    """Mean over hosts of the mean over categories, for each seed."""
+def _average(values: Sequence[tuple[_Series, Numbers]], by_dataset: bool) -> Average:
+    """Over categories, then over datasets where each weighs the same, then over hosts."""
     hosts: dict[str, dict[str, list[Numbers]]] = {}
     for one, numbers in values:
         hosts.setdefault(one.host, {}).setdefault(one.dataset if by_dataset else "", []).append(numbers)
-    means = [_rowwise([_rowwise(rows) for rows in datasets.values()]) for datasets in hosts.values()]
-    return _rowwise(means)
-
-
-def _rowwise(rows: Sequence[Numbers]) -> Numbers:
-    """Mean over rows, what is undefined left out."""
-    table = np.stack(list(rows))
-    return np.array([_mean(column) for column in table.T])
-
-
-def _mean(values: Numbers) -> float:
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if defined.size else NAN
-
-
-def _sd(values: Numbers) -> float:
-    defined = values[~np.isnan(values)]
-    return float(defined.std(ddof=1)) if defined.size > 1 else NAN
+    return average_groups(
+        [
+            average_groups([average_categories(np.stack(rows)) for rows in datasets.values()])
+            for datasets in hosts.values()
+        ]
+    )
 
 
 def _diagnostic(metric: str, statistic: str, held: Sequence[dict[str, Any]]) -> float:

@@ -15,6 +15,7 @@ from sparcal.bench.stats import holm
 ABSENT = "--"  # does not apply, as in the paper
 MISSING = "missing"  # planned, but not finished
 UNDEFINED = "undefined"
+FEWER_DRAWS = "‡"  # behind a number that some draws could not contribute to
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Table:
             for line in lines:
                 for cell in line.cells:
                     yield from cell
+
+    @property
+    def has_fewer_draws(self) -> bool:
+        """Whether some number rests on fewer draws than the others."""
+        return any(FEWER_DRAWS in value.text for value in self.values())
 
     @property
     def has_paper(self) -> bool:
@@ -110,7 +116,7 @@ def _text(number: MeasuredNumber, place: TablePlace, decimals: int, suffix: str,
     text = number_text(number.value, place.statistic, decimals) + suffix
     if sd and not math.isnan(number.sd):
         text += f"±{number.sd:.{decimals}f}"
-    return text
+    return text + (FEWER_DRAWS if number.undefined else "")
 
 
 def number_text(value: float, statistic: str, decimals: int) -> str:
@@ -207,7 +213,7 @@ def _groups(lines: Sequence[Line], table: Table, bold: Bold) -> Iterator[list[Ce
 
 def _best(values: Sequence[CellValue], *, strict: bool) -> set[int]:
     """The largest as printed; with `strict`, none where all are equal."""
-    printed = {id(v): float(v.text.split("±")[0]) for v in values if _is_number(v)}
+    printed = {id(v): float(v.text.removesuffix(FEWER_DRAWS).split("±")[0]) for v in values if _is_number(v)}
     if len(printed) < 2 or (strict and len(set(printed.values())) == 1):
         return set()
     largest = max(printed.values())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +16,8 @@ from torch import Tensor
 from sparcal.bench.datasets import Record, list_records
 from sparcal.bench.datasets.rendered import RENDERED
 from sparcal.bench.metrics import METRICS
-from sparcal.bench.plan.contenders import Contender, load_contender
+from sparcal.bench.plan.combinations import check_combination, correction_options
+from sparcal.bench.plan.contenders import Contender, category_words, load_contender
 from sparcal.bench.plan.protocol import CalibrationDraw, make_draw
 from sparcal.bench.plan.unit import BATCHNORM, Unit
 from sparcal.bench.plan.variant import Variant
@@ -27,7 +26,8 @@ from sparcal.bench.run.category import CategoryFeatures
 from sparcal.bench.run.diagnosis import diagnose
 from sparcal.bench.run.measure import example_image, measure
 from sparcal.bench.run.pictures import ExamplePicture, take_picture
-from sparcal.bench.run.row import ResultRow, code_digest, new_row
+from sparcal.bench.run.row import ResultRow, new_row
+from sparcal.bench.run.sources import code_digest
 from sparcal.bench.run.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
@@ -59,6 +59,7 @@ class Evaluator:
 
     def _run(self, unit: Unit, clock: _Clock) -> tuple[ResultRow, ExamplePicture | None]:
         variant = Variant.parse(unit.variant)
+        check_combination(unit.host, unit.correction, variant)
         root = self._place.root(unit.dataset)
         layout = "folder" if unit.dataset == RENDERED else unit.dataset
         records = list_records(layout, root, category=unit.category)
@@ -98,7 +99,7 @@ class Evaluator:
         return {**row, **clock.times}, picture
 
     def _load(self, unit: Unit) -> Contender:
-        key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings)
+        key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings, category_words(unit))
         if self._contender is None or self._contender[0] != key:
             self._contender = None  # let the old network go before the new one comes
             contender = load_contender(unit)
@@ -108,26 +109,25 @@ class Evaluator:
 
     def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[CategoryFeatures, int]:
         needs_train = contender.needs_reference or Variant.parse(unit.variant).source == "train"
-        key = (unit.dataset, unit.category, contender.encoder.id, needs_train)
+        masked = contender.detector if contender.masks_foreground else None
+        key = (unit.dataset, unit.category, contender.encoder.id, needs_train, repr(masked))
         if self._lot is None or self._lot[0] != key:
             self._lot = None
-            lot, extracted = self._encode(contender.encoder, records, needs_train, keep=True)
+            lot, extracted = self._encode(contender, contender.encoder, records, needs_train, keep=True)
             self._lot = (key, lot)
             return lot, extracted
         return self._lot[1], 0
 
     def _encode(
-        self, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool
+        self, contender: Contender, encoder: Encoder, records: Sequence[Record], train: bool, *, keep: bool
     ) -> tuple[CategoryFeatures, int]:
         reference = tuple(r for r in records if r.split == "train") if train else ()
         test = tuple(r for r in records if r.split == "test")
         images = [record.image for record in (*reference, *test)]
-        found = self._cache.features(encoder, images, device=self._place.device, keep=keep)
-        n = len(reference)
-        lot = CategoryFeatures(
-            found.features[:n] if n else None, reference, found.features[n:], test, found.geometries[n:]
-        )
-        return lot, found.extracted
+        encoded = self._cache.features(encoder, images, device=self._place.device, keep=keep)
+        features, n = contender.prepare(encoded.features), len(reference)
+        lot = CategoryFeatures(features[:n] if n else None, reference, features[n:], test, encoded.geometries[n:])
+        return lot, encoded.extracted
 
     def _base(self, comparison: _Comparison, contender: Contender) -> Scores:
         """Scores of the evaluated images without correction, computed once for all units that share them."""
@@ -143,8 +143,8 @@ class Evaluator:
             return {"image": scores.image, "cell": scores.cell}
 
         words = (*self._base_words(comparison, contender), self._digest(scored))
-        found = self._cache.remember(("scores", *words), compute)
-        scores = Scores(found["image"], found["cell"])
+        kept = self._cache.remember(("scores", *words), compute)
+        scores = Scores(kept["image"], kept["cell"])
         return scores[lot.positions(draw.evaluated)] if alone else scores
 
     def _base_words(self, comparison: _Comparison, contender: Contender) -> tuple[str, ...]:
@@ -159,6 +159,7 @@ class Evaluator:
             repr(comparison.detector),
             contender.encoder.id,
             self._cache.digest(Path(prompts)) if prompts else "",
+            category_words(comparison.unit),
             self._digest(reference),
             f"{self._place.device} {self._place.threads}",
         )
@@ -174,15 +175,15 @@ class Evaluator:
 
         masks = [self._cache.digest(record.mask) for record in evaluated if record.mask]
         words = (*self._base_words(comparison, contender), self._digest(evaluated), *masks)
-        found = self._cache.remember(("metrics", *words), compute)
-        return dict(zip(METRICS, found["metrics"].tolist(), strict=True))
+        kept = self._cache.remember(("metrics", *words), compute)
+        return dict(zip(METRICS, kept["metrics"].tolist(), strict=True))
 
     def _corrected(self, comparison: _Comparison, contender: Contender, records: Sequence[Record]) -> Scores:
         unit, variant, draw, lot = comparison.unit, comparison.variant, comparison.draw, comparison.lot
         correction = CORRECTIONS["identity"]()
         if unit.correction == BATCHNORM:
-            adapted = self._adapt(contender.encoder, draw, variant.source_weight)
-            lot, _ = self._encode(adapted, records, contender.needs_reference, keep=False)
+            adapted = self._adapt(contender.encoder, draw, variant.source_weight or 0)
+            lot, _ = self._encode(contender, adapted, records, contender.needs_reference, keep=False)
         else:
             correction = make_correction(unit.correction, variant)
         reference = lot.reference if contender.needs_reference else None
@@ -250,13 +251,8 @@ class _Clock:
 
 def make_correction(name: str, variant: Variant) -> Correction:
     """The correction of that name, with the rank and side that the variant asks for."""
-    maker = CORRECTIONS[name]
-    options: dict[str, Any] = {"rank": variant.rank, "on": variant.on}
-    asked = {option: value for option, value in options.items() if value is not None}
-    for option, value in asked.items():
-        if option not in inspect.signature(maker.kind).parameters:
-            raise DataError(f"The correction {name} has no {option}, got {option}={value}: leave it out.")
-    return maker(**asked)
+    options = {option: getattr(variant, option) for option in correction_options(name)}
+    return CORRECTIONS[name](**{option: value for option, value in options.items() if value is not None})
 
 
 def _on(features: Features, device: str) -> Features:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Sequence
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from sparcal.bench.metrics import METRICS
-from sparcal.bench.plan.protocol import PROTOCOL, CalibrationDraw
+from sparcal.bench.plan.protocol import CalibrationDraw, protocol_of
 from sparcal.bench.plan.unit import Unit
+from sparcal.bench.plan.variant import Variant
+from sparcal.bench.run.sources import code_digest
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import MissingExtraError
 from sparcal.files.atomic import atomic_path
@@ -38,7 +38,7 @@ _TEXT = (
     "precision",
     "device",
     "sparcal",
-    "code",  # hash of the library's sources
+    "code",  # hash of the sources that can change a score
     "torch",
     "timm",
     "python",
@@ -65,7 +65,7 @@ def new_row(unit: Unit, draw: CalibrationDraw, root: Path, workplace: Workplace)
         "unit": unit.hash,
         "status": "done",
         "reason": "",
-        "protocol": PROTOCOL,
+        "protocol": protocol_of(Variant.parse(unit.variant)),
         "calibration": [record.image.relative_to(root).as_posix() for record in draw.calibration],
         "evaluated_good": sum(record.label == 0 for record in draw.evaluated),
         "evaluated_bad": sum(record.label == 1 for record in draw.evaluated),
@@ -106,22 +106,6 @@ def read_rows(paths: list[Path]) -> list[ResultRow]:
     for row in rows:
         row["diagnostics"] = None if row["diagnostics"] is None else dict(row["diagnostics"])
     return rows
-
-
-# These rooms only call the library, show it or carry it elsewhere.
-_NO_SCORE = ("cli", "export", "integrations", "server", "station")
-
-
-@cache
-def code_digest() -> str:
-    """16 hexadecimal digits that change with any source of the library that can change a score."""
-    import sparcal
-
-    home = Path(sparcal.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(path for path in home.rglob("*.py") if path.relative_to(home).parts[0] not in _NO_SCORE):
-        digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _schema() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sparcal.bench.datasets.rendered import Rendering, render_dataset
 from sparcal.bench.plan.expand import Overrides, find_data, plan_units
 from sparcal.bench.plan.experiment import parse_experiment
+from sparcal.bench.plan.unit import Unit
 from sparcal.errors import DataError
 
 HEAD = 'name = "x"\ntitle = "t"\n'
@@ -66,12 +68,60 @@ def test_backbones_and_geometry_change_the_encoder():
 
 
 def test_the_same_work_under_two_names_has_one_hash():
-    texts = '["", "rank=7", "on=both", "source=deployment", "contaminated=0", "geometry=centre-crop", "rank=6"]'
+    texts = (
+        '["", "rank=7", "on=both", "source=deployment", "contaminated=0", "geometry=centre-crop", "rank=9", "rank=6"]'
+    )
     units = plan(
         HEAD + f'[[units]]\ndatasets = ["rad"]\nhosts = ["patchcore"]\nvariants = {texts}\n', categories=1, seeds=1
     )
-    assert len(units) == 7
+    assert len(units) == 8
     assert len({unit.hash for unit in units}) == 2
+
+
+def test_one_encoder_for_all_backbones_is_refused():
+    block = '[[units]]\ndatasets = ["rad"]\nhosts = ["patchcore"]\nvariants = ["backbone=a", "backbone=b"]\n'
+    text = HEAD + block + '[backbones]\na = "timm:resnet50.tv_in1k"\nb = "timm:resnet18.tv_in1k"\n'
+    assert len({unit.encoder for unit in plan(text)}) == 2
+    for host in ("*", "patchcore"):
+        with pytest.raises(
+            DataError, match="compares encoders .backbone=a., so one encoder for patchcore would make its"
+        ):
+            plan(text, encoders={host: "bundled"})
+
+
+def test_settings_may_be_lists_and_may_differ_by_dataset():
+    block = '[[units]]\ndatasets = ["visa", "rad"]\nhosts = ["musc"]\n'
+    settings = {(u.dataset, u.settings) for u in plan(HEAD + block)}
+    assert settings == {("visa", (("neighbours", (1, 8, 9)),)), ("rad", ())}, "the authors' values on each dataset"
+    more = "[settings.musc]\nradii = [1, 3]\n[settings.musc.rad]\nneighbours = [1, 4]\n"
+    settings = {u.dataset: dict(u.settings) for u in plan(HEAD + block + more)}
+    assert settings == {
+        "visa": {"neighbours": (1, 8, 9), "radii": (1, 3)},
+        "rad": {"neighbours": (1, 4), "radii": (1, 3)},
+    }
+    own = {u.dataset: dict(u.settings) for u in plan(HEAD + block + "[settings.musc.visa]\nneighbours = [1]\n")}
+    assert own["visa"] == {"neighbours": (1,)}
+    for unit in plan(HEAD + block + more):
+        back = Unit.from_json(json.loads(json.dumps(unit.to_json())))
+        assert (back, back.hash) == (unit, unit.hash)
+
+
+def test_a_setting_may_be_a_variant_and_the_encoder_follows_it():
+    words = ("", "setting=mode:winclip_plus", "setting=mode:winclip_plus_windows", "setting=mode:zero_shot")
+    block = f'[[units]]\ndatasets = ["visa"]\nhosts = ["winclip"]\nvariants = {list(words)}\n'
+    units = {unit.variant: unit for unit in plan(HEAD + block, categories=1, seeds=1)}
+    assert [dict(units[word].settings).get("mode") for word in words] == [
+        None,
+        "winclip_plus",
+        "winclip_plus_windows",
+        "zero_shot",
+    ]
+    assert "windows" not in units[""].encoder
+    assert "cls=1" in units[words[1]].encoder
+    assert "windows=2,3&windows_in=cls" in units[words[1]].encoder
+    assert "windows=2,3&windows_in=levels" in units[words[2]].encoder
+    assert len({unit.hash for unit in units.values()}) == 4
+    assert len({unit.setting for unit in units.values()}) == 4, "each has a base of its own"
 
 
 def test_pictures_are_kept_of_seed_0_only():
@@ -94,6 +144,42 @@ def test_pictures_are_kept_of_seed_0_only():
         (HEAD + UNITS + "ks = [1]\n", "An experiment needs k of 2 or more"),
         (HEAD + UNITS.replace("padim", "fastref"), "fastref calibrates itself, so its correction must be identity"),
         (HEAD + UNITS.replace("padim", "features") + 'corrections = ["coral"]\n', "The host features diagnoses sparc"),
+        (
+            HEAD + UNITS + 'variants = ["source-mixed"]\n',
+            "say how batch-norm statistics are mixed, got them with the correction sparc",
+        ),
+        (HEAD + UNITS + 'variants = ["calibration-only"]\n', "say how batch-norm statistics are mixed"),
+        (
+            HEAD + UNITS + 'corrections = ["batchnorm"]\nvariants = ["rank=3"]\n',
+            "The correction batchnorm has no rank, got rank=3",
+        ),
+        (
+            HEAD + UNITS + 'corrections = ["batchnorm"]\nvariants = ["on=test"]\n',
+            "The correction batchnorm has no on, got on=test",
+        ),
+        (HEAD + UNITS + 'corrections = ["identity"]\nvariants = ["on=test"]\n', "The correction identity has no on"),
+        (HEAD + UNITS + 'corrections = ["coral"]\nvariants = ["rank=3"]\n', "The correction coral has no rank"),
+        (
+            HEAD + UNITS.replace("padim", "musc") + 'variants = ["on=reference"]\n',
+            "The host musc has no reference that on=ref",
+        ),
+        (HEAD + UNITS.replace("padim", "features") + 'variants = ["rank=2"]\n', "diagnoses SPARC as it is, got rank=2"),
+        (HEAD + UNITS + 'variants = ["source=train+full-normal"]\n', "full-normal is about normals of the test split"),
+        (HEAD + UNITS + 'variants = ["full-normal+scene-disjoint"]\n', "full-normal shows every good scene"),
+        (
+            HEAD + UNITS + 'variants = ["setting=coresets:0.1"]\n',
+            "The host patchcore has no setting 'coresets'; choose",
+        ),
+        (HEAD + UNITS + 'variants = ["setting=coreset"]\n', "The variant setting takes FIELD:VALUE, got 'coreset'"),
+        (HEAD + UNITS + "[settings.padim]\nchanels = 3\n", "The host padim has no setting 'chanels'; choose from"),
+        (
+            HEAD + UNITS + "[settings.musc]\nradii = [1]\n",
+            "must be about a host of the experiment x, which has patchcore",
+        ),
+        (
+            HEAD + UNITS + "[settings.padim.visa]\nchannels = 3\n",
+            "must be about a dataset of the experiment x, which has rad",
+        ),
         (HEAD + UNITS + '[rendered]\ncategories = ["fog"]\n', "Rendered categories are lights, random"),
         (HEAD + UNITS + "[rendered]\nsize = 8\n", "Rendering needs at least 1 part of each kind and 64 pixels"),
     ],

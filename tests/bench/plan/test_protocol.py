@@ -92,15 +92,43 @@ def test_scene_disjoint_leaves_out_every_capture_of_a_calibration_scene():
     records = category(good=40)
     main, found = draw(records, k=4), draw(records, "scene-disjoint", k=4)
     scenes = {r.scene for r in found.calibration}
-    assert found.calibration == main.calibration
+    assert found.calibration == main.calibration, "with scenes to spare the draw is that of the main protocol"
     assert list(found.evaluated) == [r for r in main.evaluated if r.scene not in scenes]
     assert {r.label for r in found.evaluated} == {0, 1}
 
 
-def test_a_draw_that_touches_every_good_scene_is_undefined():
-    found = draw(category(good=12, captures=6), "scene-disjoint")  # 8 of 12 images always touch both scenes
-    assert found.undefined == "the draw leaves no normal image to evaluate"
-    assert {r.label for r in found.evaluated} == {1}
+@given(st.integers(0, 40), st.integers(2, 8), st.integers(2, 6))
+def test_a_good_scene_remains_where_there_is_one_to_spare(seed, scenes, captures):
+    """The first k in drawing order, of which none may touch the last untouched scene."""
+    records = category(good=scenes * captures, captures=captures)
+    found = draw(records, "scene-disjoint", seed=seed) if scenes * captures >= 8 else None
+    if found is None:
+        return
+    touched = {r.scene for r in found.calibration}
+    if (scenes - 1) * captures >= 8:
+        assert found.undefined == ""
+        assert len(touched) < scenes
+        good = [r for r in records if r.split == "test" and r.label == 0]
+        ranked = [good[i] for i in rank_pool(len(good), "test", ("mvtec-ad-2", "can", 8, seed))]
+        taken: list = []
+        for record in ranked:
+            if len(taken) < 8 and len({r.scene for r in [*taken, record]}) < scenes:
+                taken.append(record)
+        assert set(found.calibration) == set(taken)
+    else:
+        assert found.undefined == "the draw leaves no normal image to evaluate"
+        assert found.calibration == draw(records, seed=seed).calibration
+
+
+def test_scenes_of_different_sizes_spare_the_one_that_leaves_enough():
+    """Five captures of one scene and three of another: only the small one can be spared."""
+    records = [r for r in category(good=24, captures=6) if r.split == "train" or r.label == 1]
+    for name, count in (("large", 8), ("small", 3)):
+        records += [
+            Record("can", "test", 0, str(i), f"good/{name}", Path(f"good/{name}-{i}"), None) for i in range(count)
+        ]
+    for seed in range(20):
+        assert {r.scene for r in draw(records, "scene-disjoint", seed=seed).calibration} == {"good/large"}
 
 
 def test_full_normal_sees_all_and_evaluates_the_same():

@@ -22,6 +22,11 @@ def test_the_empty_text_is_the_main_protocol():
         ("full-normal", Variant(full_normal=True)),
         ("calibration-only", Variant(source_weight=0)),
         ("source-mixed", Variant(source_weight=16)),
+        ("setting=mode:zero_shot", Variant(settings=(("mode", "zero_shot"),))),
+        (
+            "setting=neighbours:1,8,9+setting=rscin:false+setting=interval:0.5",
+            Variant(settings=(("neighbours", (1, 8, 9)), ("rscin", False), ("interval", 0.5))),
+        ),
         ("backbone=mae_b+geometry=full-frame", Variant(backbone="mae_b", geometry="full-frame")),
     ],
 )
@@ -34,6 +39,8 @@ def test_only_words_that_change_the_base_are_in_the_setting():
     both = Variant.parse("scene-disjoint+contaminated=1+geometry=full-frame+backbone=b")
     assert both.setting == "backbone=b+geometry=full-frame+contaminated=1+scene-disjoint"
     assert Variant.parse(both.setting) == both
+    chosen = Variant.parse("setting=neighbours:1,8,9+setting=rscin:false")
+    assert Variant.parse(chosen.setting) == chosen
 
 
 @pytest.mark.parametrize(

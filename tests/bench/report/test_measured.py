@@ -14,9 +14,10 @@ from sparcal.bench.metrics import METRICS
 from sparcal.bench.plan.expand import Overrides, plan_units
 from sparcal.bench.plan.experiment import MEAN_OF_DATASETS, parse_experiment
 from sparcal.bench.report.layout import read_layout
+from sparcal.bench.report.markup import to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import TablePlace, paper_table
-from sparcal.bench.report.table import ABSENT, MISSING, UNDEFINED, fill, number_text, p_text
+from sparcal.bench.report.table import ABSENT, FEWER_DRAWS, MISSING, UNDEFINED, fill, number_text, p_text
 from sparcal.errors import DataError
 
 PROMPTS = Overrides(prompts={"anomalyclip-v": "v.pth", "anomalyclip-m": "m.pth"})
@@ -202,24 +203,83 @@ def test_a_missing_unit_makes_every_number_missing_that_needs_it():
     assert measured.number(TablePlace("visa", "image_auroc", "delta", "patchcore")).missing is None
 
 
-def test_an_undefined_unit_is_left_out_and_counted():
+SCENES = """
+name = "scenes"
+title = "t"
+[[units]]
+datasets = ["mvtec-ad-2"]
+hosts = ["patchcore", "anomalydino"]
+variants = ["scene-disjoint"]
+"""
+
+
+def test_a_draw_without_a_number_does_not_shift_the_average(printed):
+    """The paper's own bases, with holes: every category still weighs the same, and equal draws have no spread."""
+    experiment = parse_experiment(SCENES, "scenes")
+    units = plan_units(experiment, {}, Overrides())
+    holes = {("sheet_metal", 0), ("sheet_metal", 1), ("fruit_jelly", 2), ("vial", 4)}
+    rows = [
+        row_of(unit, status="undefined")
+        if (unit.category, unit.seed) in holes
+        else row_of(unit, {m: printed[unit.dataset, unit.category, unit.host, m] for m in ("image_auroc", "aupro_0.3")})
+        for unit in units
+    ]
+    measured = Measured(experiment, units, rows)
+    for host, metric, paper in (("patchcore", "image_auroc", 68.7), ("anomalydino", "aupro_0.3", 59.9)):
+        number = measured.number(TablePlace("mvtec-ad-2", metric, "base", host, variant="scene-disjoint"))
+        assert number.value == pytest.approx(paper, abs=0.1)
+        assert number.sd == pytest.approx(0, abs=1e-9)
+        assert number.undefined == 4
+
+
+def test_categories_are_averaged_first_and_the_spread_is_of_those_with_all_draws():
     def undefine(unit, row):
         gone = unit.variant == "scene-disjoint" and unit.category == "view" and unit.seed == 0
         return row_of(unit, status="undefined") if gone else row
 
     measured, rows = small(undefine)
-    found = measured.number(TablePlace("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
-    seeds = []
-    for seed in range(3):
-        kept = [
-            r for u, r in rows.items() if u.variant == "scene-disjoint" and u.seed == seed and r["status"] == "done"
-        ]
-        seeds.append(np.mean([r["corrected_image_auroc"] - r["base_image_auroc"] for r in kept]))
-    assert (found.value, found.undefined, found.missing) == (pytest.approx(np.mean(seeds)), 1, 0)
+    place = TablePlace("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint")
+    found = measured.number(place)
+    changes = {}
+    for unit, row in rows.items():
+        if unit.variant == "scene-disjoint" and row["status"] == "done":
+            changes.setdefault(unit.category, {})[unit.seed] = row["corrected_image_auroc"] - row["base_image_auroc"]
+    assert found.value == pytest.approx(np.mean([np.mean(list(by_seed.values())) for by_seed in changes.values()]))
+    whole = [by_seed for by_seed in changes.values() if len(by_seed) == 3]
+    assert len(whole) == 3
+    spread = np.std([np.mean([by_seed[seed] for by_seed in whole]) for seed in range(3)], ddof=1)
+    assert (found.sd, found.undefined, found.missing) == (pytest.approx(spread), 1, 0)
+    one = measured.number(place._replace(category="view"))
+    assert one.value == pytest.approx(np.mean(list(changes["view"].values())))
+    assert np.isnan(one.sd), "two of three draws are no spread over draws"
     measured, _ = small(lambda unit, row: row_of(unit, status="undefined") if unit.variant == "scene-disjoint" else row)
-    found = measured.number(TablePlace("aebad-s", "image_auroc", "delta", "patchcore", variant="scene-disjoint"))
+    found = measured.number(place)
     assert np.isnan(found.value)
     assert found.missing == 0
+
+
+def test_a_cell_that_rests_on_fewer_draws_is_marked():
+    def undefine(unit, row):
+        gone = unit.variant == "scene-disjoint" and unit.category == "view" and unit.seed == 0
+        return row_of(unit, status="undefined") if gone else row
+
+    measured, _ = small(undefine)
+    layout = {
+        "name": "t",
+        "sd": True,
+        "bold": "row",
+        "place": {"dataset": "aebad-s", "metric": "image_auroc", "host": "patchcore"},
+        "rows": [{"label": "all"}, {"label": "new scenes", "variant": "scene-disjoint"}],
+        "columns": [{"label": "base", "statistic": "base"}, {"label": "+S", "statistic": "corrected"}],
+    }
+    table = fill(read_layout(layout, measured), measured)
+    whole, fewer = (line.cells for _, lines in table.sections for line in lines)
+    assert FEWER_DRAWS not in "".join(value.text for cell in whole for value in cell)
+    assert all(value.text.endswith(FEWER_DRAWS) for cell in fewer for value in cell)
+    assert [value.bold for cell in fewer for value in cell].count(True) == 1
+    for write in (to_markdown, to_html, to_latex):
+        assert "rests on fewer draws" in write(table)
+    assert r"$^\ddagger$" in to_latex(table)
 
 
 def test_diagnostics_pool_sums_and_counts():

@@ -17,7 +17,7 @@ from sparcal.bench.run.ray_runner import run_ray
 from sparcal.bench.run.work import Failed
 from sparcal.bench.run.workplace import Workplace
 from sparcal.errors import DataError, MissingExtraError
-from tests.support.tiny_bench import EXPERIMENTS, RESNET, write_trees
+from tests.support.tiny_bench import RESNET, write_trees
 
 UNITS = [Unit("rad", "bolt", "padim", "sparc", 8, seed) for seed in range(7)]
 
@@ -170,13 +170,13 @@ def test_two_nodes_give_the_same_numbers_on_the_trees(tmp_path):
         "--weights",
         "random:0",
     )
-    local, ray = compare(tmp_path, EXPERIMENTS / "symmetric-use.toml", *options, SPARCAL_DATA=str(data))
+    local, ray = compare(tmp_path, "symmetric-use", *options, SPARCAL_DATA=str(data))
     assert local == ray
     assert b"missing" not in local["symmetric-use.csv"]
 
 
 @pytest.mark.slow
 def test_two_nodes_give_the_same_numbers_in_the_demonstration(tmp_path):
-    local, ray = compare(tmp_path, EXPERIMENTS / "demo.toml", "--workers", 2, "--limit-seeds", 1)
+    local, ray = compare(tmp_path, "demo", "--workers", 2, "--limit-seeds", 1)
     assert local == ray
     assert b"missing" not in local["demo.csv"]
