@@ -40,6 +40,7 @@ def serve(
 
         from sparcal.server.settings import WebSettings
         from sparcal.server.web.app import create_app
+        from sparcal.server.web.patience import patient_config
     except ImportError as error:
         raise MissingExtraError(
             f"The web station needs {error.name}, which is not installed: run pip install 'sparcal[server]'."
@@ -61,7 +62,4 @@ def serve(
             print_json({"address": address})
         else:
             say(f"The web station is at {address} (Ctrl+C ends it).")
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(patient_config(app)).run(sockets=[listening])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 
 from sparcal.errors import SparcalError
 
+DISK_FULL = "The station's disk is full: forget images or make room on it, and the work goes on by itself."
 _PATH = re.compile(r"(?<![\w.])/(?:[^\s/:;,()'\"<>]+/)*([^\s/:;,()'\"<>]*)")
 
 
@@ -25,6 +27,8 @@ def sentence_of(error: Exception, known: Mapping[str, str] | None = None) -> str
     """What a person may read about an error."""
     if isinstance(error, SparcalError):
         return without_paths(str(error), known)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DISK_FULL
     if isinstance(error, OSError) and error.strerror:
         return f"The system refused: {error.strerror}."
     return "Something unexpected happened: the server's log says what."

@@ -25,6 +25,7 @@ import numpy as np
 
 from tests.support.served import build_station, serve
 
+KINDS = ("page", "picture", "scores", "state")
 THINK_S = 1.0  # an open page asks again after this long
 
 
@@ -79,6 +80,18 @@ async def load(served, clients, seconds):
     return times, errors
 
 
+def shortcomings(times, errors, *, judged):
+    """Why a run proves nothing, or proves that something is wrong; a run that did nothing is no success."""
+    found = [f"{count} requests failed: {what}." for what, count in errors.items()]
+    answered = {kind for kinds in times.values() for kind, values in kinds.items() if values}
+    found += [f"No request for a {kind} was answered." for kind in KINDS if kind not in answered]
+    if not judged:
+        found.append("No image was judged, so the clients had nothing to wait for.")
+    elif not times.get("while scoring"):
+        found.append("Nothing was read while images were scored: send more images.")
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
@@ -109,9 +122,12 @@ def main():
             )
         )
     print(f"errors: {dict(errors) or 'none'}")
+    missing = shortcomings(times, errors, judged=judged)
+    for sentence in missing:
+        print(sentence, file=sys.stderr)
     if given.json:
-        given.json.write_text(json.dumps({"rows": rows, "errors": dict(errors)}, indent=1))
-    return 1 if errors else 0
+        given.json.write_text(json.dumps({"rows": rows, "errors": dict(errors), "missing": missing}, indent=1))
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

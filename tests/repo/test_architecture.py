@@ -36,7 +36,7 @@ INNER = {
         ("report",),
         ("demo",),
     ),
-    "server": (("settings",), ("data",), ("work", "web")),
+    "server": (("settings", "refusals", "sentences"), ("data",), ("work", "web")),
 }
 
 # Type checkers may look up where running code may not: an encoder's protocol names its preprocessing.
@@ -45,7 +45,6 @@ FOR_TYPES_ONLY = {("sparcal.types", "sparcal.imaging.maps"), ("sparcal.types", "
 # The web process hands out and watches the work of the other process; it calls none of it.
 ACROSS = {
     ("sparcal.server.web.app", "sparcal.server.work.supervisor"),
-    ("sparcal.server.web.api.judge", "sparcal.server.work.watching"),
 }
 
 # Modules, and whole rooms, that run where torch is missing or would take seconds to load.

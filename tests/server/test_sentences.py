@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparcal.errors import DataError
-from sparcal.server.sentences import sentence_of, without_paths
+from sparcal.server.sentences import DISK_FULL, sentence_of, without_paths
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ def test_paths_are_cut_to_their_last_part(sentence, shown):
 
 def test_only_our_own_errors_and_the_systems_reason_are_shown():
     assert sentence_of(DataError("/srv/a.png is odd.")) == "a.png is odd."
-    assert (
-        sentence_of(OSError(28, "No space left on device", "/srv/a")) == "The system refused: No space left on device."
-    )
+    assert sentence_of(OSError(13, "Permission denied", "/srv/a")) == "The system refused: Permission denied."
+    assert sentence_of(OSError(28, "No space left on device", "/srv/a")) == DISK_FULL
     assert sentence_of(RuntimeError("at /srv")) == "Something unexpected happened: the server's log says what."

@@ -61,7 +61,14 @@ CREATE TABLE watched (
     path BLOB PRIMARY KEY, bytes INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL);
 DELETE FROM arrivals WHERE EXISTS (SELECT 1 FROM scores WHERE scores.lot = arrivals.lot AND scores.sha = arrivals.sha);
 """
-VERSION = 2
+# Newest first; why a watched file was refused; sessions that were ended.
+_THIRD = """
+CREATE INDEX newest ON scores (lot, id);
+CREATE INDEX by_time ON scores (created);
+ALTER TABLE watched ADD COLUMN problem TEXT;
+CREATE TABLE ended_sessions (session TEXT PRIMARY KEY, at TEXT NOT NULL);
+"""
+VERSION = 3
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
@@ -142,7 +149,7 @@ def unpacked(text: str | None) -> Any:
 
 def _bring_up(connection: sqlite3.Connection, found: int) -> None:
     """From whatever version was found (0 is an empty file) to ours, within the caller's transaction."""
-    for script in (_FIRST + _counting(), _SECOND)[found:]:
+    for script in (_FIRST + _counting(), _SECOND, _THIRD)[found:]:
         for statement in _statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version={VERSION}")

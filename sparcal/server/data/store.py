@@ -31,6 +31,7 @@ MEDIA = {
 }
 SHOWN_AS_IS = frozenset({"png", "jpeg", "webp", "bmp"})  # browsers cannot show the rest
 _NAME_LENGTH = 120
+_FILE_NAME_BYTES = 200  # of the 255 that file systems allow; some are added where two names clash
 _FLUSH = 2**20
 
 
@@ -164,6 +165,16 @@ def sniff(start: bytes) -> str | None:
     if start.startswith(b"BM"):
         return "bmp"
     return "tiff" if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+") else None
+
+
+def file_name(name: str) -> str:
+    """A display name as a file's name: no more bytes than every file system takes, and never a folder."""
+    stem, dot, suffix = name.rpartition(".")
+    tail = dot + suffix if stem and len(suffix) <= 5 else ""
+    head = name[: len(name) - len(tail)]
+    room = _FILE_NAME_BYTES - len(tail.encode())
+    cut = head.encode()[:room].decode(errors="ignore") + tail
+    return f"image {cut}" if cut in {".", ".."} else cut
 
 
 def display_name(name: str) -> str:

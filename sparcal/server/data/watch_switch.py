@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import dataclass
 
 from sparcal.files.json_record import now
 from sparcal.server.data import jobs
 from sparcal.server.data.database import packed, unpacked
+from sparcal.server.data.store import display_name
 
 WATCH_JOB = {"watch": True}  # what a job is about that takes in settled files
 
@@ -27,6 +29,17 @@ def read_switch(connection: sqlite3.Connection) -> WatchSwitch:
     if row is None:
         return WatchSwitch(True, None, None)
     return WatchSwitch(unpacked(row["detail"])["on"], row["operator"], row["at"])
+
+
+def refused_files(connection: sqlite3.Connection, *, limit: int = 50) -> list[dict[str, str]]:
+    """Files of the folder that cannot be judged, the latest first, and why."""
+    rows = connection.execute(
+        "SELECT path, problem FROM watched WHERE state = 'refused' ORDER BY modified DESC LIMIT ?", (limit,)
+    )
+    return [
+        {"name": display_name(os.fsdecode(row["path"])), "problem": row["problem"] or "It cannot be read."}
+        for row in rows
+    ]
 
 
 def turn_watching(connection: sqlite3.Connection, *, on: bool, operator: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from sparcal.server.data.database import Database
+from sparcal.server.data.sessions import ended_sessions
 from sparcal.server.data.store import Store
 from sparcal.server.settings import WebSettings
 from sparcal.server.web.security import Keys
@@ -30,7 +31,9 @@ class Context:
         station = StationFolder(settings.station)
         station.read_station()  # says at once if there is none
         database = Database.at(settings.folder)
-        return cls(settings, database, Store(settings.folder, settings.limits), station, Keys.of(settings))
+        with database.read() as connection:
+            keys = Keys.of(settings, ended_sessions(connection))
+        return cls(settings, database, Store(settings.folder, settings.limits), station, keys)
 
 
 def _context(request: Request) -> Context:

@@ -9,16 +9,20 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from sparcal.errors import BusyError, DataError, SparcalError
+from sparcal.server.data.room import is_full
 from sparcal.server.refusals import ConflictError, NotFoundError, TooLargeError
-from sparcal.server.sentences import sentence_of
+from sparcal.server.sentences import DISK_FULL, sentence_of
+from sparcal.server.web.complaints import complaint
 
 _log = logging.getLogger("sparcal.server")
 _HTTP = {
     404: "There is nothing at this address.",
     405: "This address does not take that method.",
+    408: "The request took too long to arrive: send it again.",
     413: "That is more than the station takes at once.",
 }
 
@@ -33,10 +37,17 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"][1:]) or "the request"
-        text = f"{where}: {problem['msg']}"
-        return answer(request, 422, text.encode("ascii", "replace").decode())
+        return answer(request, 422, complaint(error.errors()[0]).encode("utf-8", "replace").decode())
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, _: ClientDisconnect) -> Response:
+        return answer(request, 400, "The connection broke off before all was sent: send it again.")
+
+    @app.exception_handler(OSError)
+    async def system(request: Request, error: OSError) -> Response:
+        if not is_full(error):
+            _log.exception("%s %s", request.method, request.url.path, exc_info=error)
+        return answer(request, 507 if is_full(error) else 500, sentence_of(error))
 
     @app.exception_handler(HTTPException)
     async def known(request: Request, error: HTTPException) -> Response:
@@ -44,6 +55,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(sqlite3.OperationalError)
     async def database(request: Request, error: sqlite3.OperationalError) -> Response:
+        if is_full(error):
+            return answer(request, 507, DISK_FULL)
         _log.error("database: %s", error)
         return answer(request, 503, "The station's database cannot be written now: check the disk, and try again.")
 
@@ -55,7 +68,7 @@ def install(app: FastAPI) -> None:
 def answer(request: Request, status: int, sentence: str, headers: object = None) -> Response:
     """An error for programs as JSON, for browsers as a page."""
     kept = dict(headers) if isinstance(headers, dict) else {}
-    if status == 413:
+    if status in {408, 413}:
         kept["Connection"] = "close"  # hang up, or the client goes on sending
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
     if not wants_page:

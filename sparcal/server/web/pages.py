@@ -10,15 +10,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
-from sparcal.server.data import drafts
+from sparcal.server.data import drafts, sessions
 from sparcal.server.data.corrections import OFFERED
 from sparcal.server.data.lots import active_lot
 from sparcal.server.web.context import Context, Here
 from sparcal.server.web.errors import names_of
-from sparcal.server.web.security import COOKIE, SESSION_S
+from sparcal.server.web.security import SESSION_S, WRONG_TOKEN_PAUSE_S, is_over_tls
 
 router = APIRouter(include_in_schema=False)
-_WRONG_TOKEN_PAUSE_S = 0.5
 
 
 @router.get("/")
@@ -69,20 +68,32 @@ def login_page(request: Request, here: Here) -> Response:
 async def login(request: Request, here: Here, token: Annotated[str, Form(max_length=400)]) -> Response:
     """The token in exchange for a session cookie; a wrong one takes a while to be told so."""
     if not here.keys.knows(token):
-        await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
+        await asyncio.sleep(WRONG_TOKEN_PAUSE_S)
         page: Response = request.app.state.templates.TemplateResponse(
             request, "login.html", {"wrong": True}, status_code=401
         )
         return page
     answer = RedirectResponse("/judge", status_code=303)
     answer.set_cookie(
-        COOKIE,
+        here.keys.cookie,
         here.keys.new_session(),
         max_age=SESSION_S,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=is_over_tls(request.url.scheme, request.headers),
     )
+    return answer
+
+
+@router.post("/logout")
+def logout(request: Request, here: Here) -> Response:
+    """End the session, in this browser and in every copy of its cookie."""
+    session = request.cookies.get(here.keys.cookie, "")
+    with here.database.write() as connection:
+        sessions.end_session(connection, session)
+    here.keys.end(session)
+    answer = RedirectResponse("/login", status_code=303)
+    answer.delete_cookie(here.keys.cookie)
     return answer
 
 
@@ -99,6 +110,7 @@ def _page(request: Request, here: Context, name: str, **more: object) -> Respons
         "station": names_of(here.settings.station),
         "active": active_lot(here.station),
         "watch": here.settings.watch is not None,
+        "signed_in": here.settings.token is not None,
     }
     page: Response = request.app.state.templates.TemplateResponse(request, f"{name}.html", {**frame, **more})
     return page

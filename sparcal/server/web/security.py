@@ -8,6 +8,7 @@ anything from elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -15,7 +16,7 @@ import os
 import secrets
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,12 +26,14 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sparcal.server.data.sessions import session_hash
 from sparcal.server.settings import WebSettings
+from sparcal.server.web.patience import patient
 
-COOKIE = "sparcal_session"
 CSRF_HEADER = "x-sparcal-csrf"
 MAX_BODY = 2**20
 SESSION_S = 12 * 3600  # one shift
+WRONG_TOKEN_PAUSE_S = 0.5  # what a wrong guess costs, wherever it is made
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -51,11 +54,21 @@ class Keys:
 
     secret: bytes
     token: str | None
+    ended: set[str] = field(default_factory=set)
+
+    @property
+    def cookie(self) -> str:
+        """What this station's cookie is called: browsers send all cookies of a host name to all of its ports."""
+        return f"sparcal_{hashlib.sha256(b'cookie' + self.secret).hexdigest()[:12]}"
 
     @classmethod
-    def of(cls, settings: WebSettings) -> Keys:
-        """The station's keys; the secret survives restarts, so that open pages go on working."""
-        return cls(_secret(settings.folder / "secret"), settings.token)
+    def of(cls, settings: WebSettings, ended: set[str]) -> Keys:
+        """The station's keys; the secret survives restarts, so that open pages go on working.
+
+        Args:
+            ended: hashes of sessions that are over.
+        """
+        return cls(_secret(settings.folder / "secret"), settings.token, ended)
 
     def knows(self, token: str) -> bool:
         """Whether this is the token; takes as long for a near miss as for a far one."""
@@ -69,9 +82,15 @@ class Keys:
     def is_session(self, cookie: str) -> bool:
         """Whether a cookie was given out by us and is still good."""
         text, _, signature = cookie.rpartition(".")
+        if session_hash(cookie) in self.ended:
+            return False
         if not hmac.compare_digest(signature.encode(), self._sign("session", text).encode()):
             return False
         return int(text.rpartition(".")[2]) > time.time()
+
+    def end(self, session: str) -> None:
+        """Make a session worthless, also to whoever has a copy of its cookie."""
+        self.ended.add(session_hash(session))
 
     def csrf(self, session: str) -> str:
         """What a page of this session must send with every change."""
@@ -98,6 +117,8 @@ class Guard:
             return
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
+        if refusal is not None and self._guesses(headers):
+            await asyncio.sleep(WRONG_TOKEN_PAUSE_S)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -108,14 +129,15 @@ class Guard:
             await send(message)
 
         is_upload = scope["path"].endswith("/images")  # these go to disk piece by piece, with a limit of their own
-        await (refusal or self.app)(scope, receive if is_upload else _bounded(receive), send_guarded)
+        in_time = patient(receive)
+        await (refusal or self.app)(scope, in_time if is_upload else _bounded(in_time), send_guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         path: str = scope["path"]
         if not self._is_own_host(headers.get("host", "")):
             return _refuse(421, "This address is not one of the station's names: open it by its address, or --name it.")
-        session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
+        session = cookie_parser(headers.get("cookie", "")).get(self.keys.cookie, "")
+        bearer = _bearer(headers)
         by_token = bool(bearer) and self.keys.knows(bearer)
         open_path = any(path == prefix.rstrip("/") or path.startswith(prefix) for prefix in _OPEN_TO_ALL)
         if self.settings.token is not None and not by_token and not open_path and not self.keys.is_session(session):
@@ -132,6 +154,10 @@ class Guard:
             return _refuse(403, "The page is out of date: reload it and try again.")
         return None
 
+    def _guesses(self, headers: Headers) -> bool:
+        """Whether somebody shows a token that is not ours."""
+        return bool(_bearer(headers)) and self.settings.token is not None and not self.keys.knows(_bearer(headers))
+
     def _is_own_host(self, host: str) -> bool:
         name = _host_name(host)
         if name is None:
@@ -147,6 +173,15 @@ class Guard:
             return False
         origin = headers.get("origin")
         return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+def is_over_tls(scheme: str, headers: Headers) -> bool:
+    """Whether the browser speaks TLS, perhaps with a proxy before us; a lie costs the liar the session."""
+    return "https" in {scheme, headers.get("x-forwarded-proto", "").lower()}
+
+
+def _bearer(headers: Headers) -> str:
+    return headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sparcal.errors import DataError
 from sparcal.files.settled import BETWEEN_LOOKS_S, settled
 from sparcal.server.data import drafts, jobs, retention, scores
 from sparcal.server.data.database import Database
-from sparcal.server.data.store import Store, Stored
+from sparcal.server.data.store import Store, Stored, display_name
 from sparcal.server.refusals import ConflictError
 from sparcal.server.work.reporting import Reporter
 from sparcal.station.watch import image_marks
+
+_NAMED = 5  # of the files that were refused
 
 
 def collect(
@@ -25,13 +28,14 @@ def collect(
     earlier = image_marks(folder)
     time.sleep(BETWEEN_LOOKS_S)
     paths = settled(image_marks(folder), earlier)
-    taken, problems = 0, 0
+    taken = 0
+    refused: list[str] = []
     for done, path in enumerate(paths):
         report(done, len(paths))
         try:
             stored = store.copy(path)
         except (DataError, OSError):
-            problems += 1
+            refused.append(path.name)
             continue
         with retention.arrival(database, store, stored) as connection:
             _let_in(connection, store, stored, draft=draft, lot=lot)
@@ -40,7 +44,16 @@ def collect(
         jobs.enqueue(connection, "read", {})
         if draft is None:
             jobs.enqueue(connection, "score", {"lot": lot or ""})
-    return f"{taken} images taken{f', {problems} refused' if problems else ''}."
+    return outcome({"images taken": taken}, refused)
+
+
+def outcome(counts: Mapping[str, int], refused: Sequence[str]) -> str:
+    """One sentence about what came of it; files that were refused are named."""
+    parts = [f"{count} {what}" for what, count in counts.items()]
+    if refused:
+        more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+        parts.append(f"{len(refused)} refused: {', '.join(map(display_name, refused[:_NAMED]))}{more}")
+    return ", ".join(parts) + "."
 
 
 def _let_in(

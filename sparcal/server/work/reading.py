@@ -11,9 +11,9 @@ from typing import Any
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.decode import open_image
+from sparcal.imaging.decode import FORMATS, open_image
 from sparcal.server.data.database import Database
-from sparcal.server.data.store import SHOWN_AS_IS, Store
+from sparcal.server.data.store import SHOWN_AS_IS, Store, file_name
 from sparcal.server.sentences import sentence_of
 from sparcal.server.work import pictures
 from sparcal.server.work.reporting import Reporter
@@ -48,6 +48,8 @@ class Reading:
         if state not in {"new", "ready"}:
             return None
         try:
+            if state == "new":
+                require_one_page(self.store.image(sha))
             image = open_image(self.store.image(sha))
             if state == "new":
                 pictures.write_thumb(image, self.store.picture(sha, "thumb"))
@@ -66,9 +68,9 @@ class Reading:
         folder.mkdir(parents=True, exist_ok=True)
         links: dict[Path, str] = {}
         for sha in shas:
-            name = self._row(sha)["name"]
+            name = file_name(self.name(sha))
             path = folder / name
-            if path in links or name in {".", ".."}:
+            if path in links:
                 path = folder / f"{sha[:8]} {name}"
             path.unlink(missing_ok=True)
             try:
@@ -105,3 +107,14 @@ class Reading:
                 "UPDATE images SET state = ?, width = ?, height = ?, problem = ? WHERE sha = ? AND state = 'new'",
                 (state, width, height, problem, sha),
             )
+
+
+def require_one_page(path: Path) -> None:
+    """A DataError for a file with several pages or frames: nobody could see that only the first was judged."""
+    try:
+        with Image.open(path, formats=FORMATS) as opened:
+            count = getattr(opened, "n_frames", 1)
+    except Exception:  # a damaged file: whoever decodes it says what is wrong
+        return
+    if count > 1:
+        raise DataError(f"{path} must hold one picture, got {count} pages or frames: send each as a file of its own.")

@@ -21,6 +21,8 @@ from sparcal.server.data import jobs, retention, scores
 from sparcal.server.data.database import Database
 from sparcal.server.data.store import Store
 from sparcal.server.data.watch_switch import WATCH_JOB, read_switch
+from sparcal.server.sentences import sentence_of
+from sparcal.server.work.collecting import outcome
 from sparcal.station.watch import image_marks
 
 _log = logging.getLogger("sparcal.server.work.worker")
@@ -44,7 +46,9 @@ def look(database: Database, folder: Path) -> None:
         return
     with database.write() as connection:
         connection.executemany("DELETE FROM watched WHERE path = ?", gone)
-        connection.executemany("INSERT OR REPLACE INTO watched VALUES (?, ?, ?, 'growing')", changed)
+        connection.executemany(
+            "INSERT OR REPLACE INTO watched (path, bytes, modified, state) VALUES (?, ?, ?, 'growing')", changed
+        )
         connection.executemany("UPDATE watched SET state = 'settled' WHERE path = ?", [(path,) for path in still])
         if still:
             jobs.enqueue(connection, "collect", WATCH_JOB)
@@ -67,17 +71,19 @@ def take(database: Database, store: Store, lot: str, report: Callable[[int, int]
         if not read_switch(connection).on:
             return "The watched folder is no longer judged by itself."
         rows = connection.execute("SELECT * FROM watched WHERE state = 'settled' ORDER BY modified, path").fetchall()
-    counts = {"taken": 0, "known already": 0, "refused": 0}
+    counts = {"taken": 0, "known already": 0}
+    refused: list[str] = []
     for done, row in enumerate(rows):
         report(done, len(rows))
         path = Path(os.fsdecode(row["path"]))
         try:
             stored = store.copy(path)
             unchanged = file_mark(path) == _noted(row)
-        except DataError:
+        except DataError as error:
+            problem = sentence_of(error, {str(path): path.name})
             with database.write() as connection:
-                _note(connection, row, "refused")
-            counts["refused"] += 1
+                _note(connection, row, "refused", problem)
+            refused.append(path.name)
             continue
         except OSError:  # gone, or not ours to read: the next look sees what became of it
             continue
@@ -93,7 +99,7 @@ def take(database: Database, store: Store, lot: str, report: Callable[[int, int]
             scores.arrive(connection, stored.sha, lot)
             jobs.enqueue(connection, "score", {"lot": lot})
             counts["taken"] += 1
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count or what == "taken") + "."
+    return outcome({what: count for what, count in counts.items() if count or what == "taken"}, refused)
 
 
 def _files(folder: Path) -> dict[bytes, FileMark]:
@@ -104,9 +110,11 @@ def _noted(row: Row) -> FileMark:
     return row["bytes"], row["modified"]
 
 
-def _note(connection: sqlite3.Connection, row: Row, state: Literal["taken", "refused"]) -> None:
+def _note(
+    connection: sqlite3.Connection, row: Row, state: Literal["taken", "refused"], problem: str | None = None
+) -> None:
     """Unless another look has seen it change meanwhile."""
     connection.execute(
-        "UPDATE watched SET state = ? WHERE path = ? AND bytes = ? AND modified = ?",
-        (state, row["path"], row["bytes"], row["modified"]),
+        "UPDATE watched SET state = ?, problem = ? WHERE path = ? AND bytes = ? AND modified = ?",
+        (state, problem, row["path"], row["bytes"], row["modified"]),
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sparcal.errors import BusyError, SparcalError
@@ -21,6 +23,7 @@ from sparcal.files.locks import exclusive
 from sparcal.server.data import jobs, retention
 from sparcal.server.data.database import Database
 from sparcal.server.data.jobs import Job
+from sparcal.server.data.room import Reserve, has_room, is_full
 from sparcal.server.data.store import Store
 from sparcal.server.sentences import sentence_of
 from sparcal.server.settings import WEB_FOLDER, Limits
@@ -31,6 +34,7 @@ from sparcal.server.work.reporting import CancelledError, Reporter, StepAsideErr
 _log = logging.getLogger("sparcal.server.work.worker")
 _IDLE_S = 0.15
 _PATIENCE_S = 4.0
+_ROOM_S = 1.0
 
 
 @dataclass
@@ -59,26 +63,50 @@ class Watchdog:
 def work(database: Database, run: Callable[[Job, Reporter], str], *, watchdog: Watchdog) -> bool:
     """Do the next job; False if there was none."""
     root = database.path.parents[1]
-    job = jobs.claim(database)
+    try:
+        job = jobs.claim(database)
+    except sqlite3.OperationalError as error:
+        if not is_full(error):
+            raise
+        job = None
     if job is None:
         return False
     watchdog.current = job.id
+    end: Callable[[], None]
     try:
         message = run(job, Reporter(database, job))
     except CancelledError:
-        jobs.finish(database, job.id, "cancelled", message="Stopped by the operator.")
+        end = partial(jobs.finish, database, job.id, "cancelled", message="Stopped by the operator.")
     except StepAsideError:
-        jobs.step_back(database, job.id)
-    except SparcalError as error:
-        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
+        end = partial(jobs.step_back, database, job.id)
     except Exception as error:
-        _log.exception("job %d (%s)", job.id, job.kind)
-        jobs.finish(database, job.id, "failed", message=sentence_of(error, {str(root): root.name}))
+        if is_full(error):
+            end = partial(jobs.step_back, database, job.id)  # as soon as that can be written
+        else:
+            if not isinstance(error, SparcalError):
+                _log.exception("job %d (%s)", job.id, job.kind)
+            sentence = sentence_of(error, {str(root): root.name})
+            end = partial(jobs.finish, database, job.id, "failed", message=sentence)
     else:
-        jobs.finish(database, job.id, "done", message=message)
+        end = partial(jobs.finish, database, job.id, "done", message=message)
     finally:
         watchdog.current = None
+    when_there_is_room(end, database.path.parent)
     return True
+
+
+def when_there_is_room(write: Callable[[], None], folder: Path) -> None:
+    """Write something down, however long the disk stays full: nothing that was done is forgotten or done twice."""
+    while True:
+        try:
+            return write()
+        except sqlite3.OperationalError as error:
+            if not is_full(error):
+                raise
+        _log.warning("the disk is full: waiting for room")
+        while not has_room(folder):
+            time.sleep(_ROOM_S)
+        time.sleep(_ROOM_S)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -103,13 +131,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _serve(database: Database, store: Store, station: Path, watch: Path | None, watchdog: Watchdog) -> None:
-    jobs.recover(database)
-    retention.sweep(database, store)
+    when_there_is_room(partial(jobs.recover, database), store.folder)
+    when_there_is_room(partial(retention.sweep, database, store), store.folder)
+    Reserve(store.folder).keep()
     tasks = Tasks(database, store, station, watch)
     if watch is not None:
         threading.Thread(target=watching.keep_looking, args=(database, watch), daemon=True).start()
     while True:
-        if not work(database, tasks.run, watchdog=watchdog):
+        if not has_room(store.folder):  # nothing is begun that could not be written down
+            time.sleep(_ROOM_S)
+        elif not work(database, tasks.run, watchdog=watchdog):
             time.sleep(_IDLE_S)
 
 

@@ -32,7 +32,7 @@ def test_a_transaction_that_fails_leaves_nothing(database):
 def test_a_database_of_another_version_is_refused(database):
     with database.write() as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 2"):
+    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 3"):
         Database.at(database.path.parent)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparcal.server.data.store import display_name, sniff
+from sparcal.server.data.store import display_name, file_name, sniff
 from sparcal.server.settings import Limits
 from tests.support.unstaffed import PNG, client_of, csrf_of, new_draft
 
@@ -103,3 +103,12 @@ def test_kinds_are_told_by_content_and_names_are_cut():
     assert all(sniff(start) == kind for kind, start in starts.items())
     assert display_name("x" * 300 + ".png") == "x" * 116 + ".png"
     assert display_name("///") == "image"
+
+
+def test_a_name_of_many_bytes_becomes_a_file_name_that_every_system_takes():
+    for name in ("图" * 116 + ".png", "💥" * 100 + ".tiff", "x" * 116 + ".png", "图" * 120):
+        cut = file_name(name)
+        assert len(cut.encode()) <= 200
+        assert cut == name or cut.rpartition(".")[2] == name.rpartition(".")[2] or "." not in name
+    assert file_name("part 7.png") == "part 7.png"
+    assert file_name("..") not in {".", ".."}

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from sparcal.server.web import security
-from sparcal.server.web.security import COOKIE, Keys
-from tests.support.unstaffed import PNG, TOKEN, client_of
+from sparcal.server.web.security import Keys
+from tests.support.unstaffed import PNG, TOKEN, bare_station, client_of
 
 
 @pytest.mark.parametrize("path", ["/judge", "/api/state", "/nowhere", "/static/station.css", "/api/drafts/0", "/login"])
@@ -79,7 +79,7 @@ def test_the_token_opens_as_cookie_and_as_bearer(folder):
     wrong = client.post("/login", data={"token": "wrong token here"})
     assert wrong.status_code == 401
     assert time.monotonic() - began >= 0.5
-    assert COOKIE not in wrong.headers.get("set-cookie", "")
+    assert "set-cookie" not in wrong.headers
     right = client.post("/login", data={"token": TOKEN})
     cookie = right.headers["set-cookie"]
     assert right.status_code == 303
@@ -96,7 +96,8 @@ def test_the_token_opens_as_cookie_and_as_bearer(folder):
 @pytest.mark.parametrize("cookie", ["", "x", "a.b.c", "a.9999999999.0000", ".", "ÿ.1.2", "a" * 5000])
 def test_a_made_up_cookie_is_refused(folder, cookie):
     client = client_of(folder, token=TOKEN)
-    assert client.get("/api/state", headers={"Cookie": f"{COOKIE}={cookie}".encode()}).status_code == 401
+    name = client.app.state.context.keys.cookie
+    assert client.get("/api/state", headers={"Cookie": f"{name}={cookie}".encode()}).status_code == 401
 
 
 def test_sessions_end_with_time_and_with_the_token(monkeypatch):
@@ -115,3 +116,52 @@ def test_the_secret_survives_a_restart_and_is_private(folder):
     first, second = client_of(folder), client_of(folder)
     assert first.get("/api/session").json() == second.get("/api/session").json()
     assert (folder / "web/secret").stat().st_mode & 0o077 == 0
+
+
+def test_a_wrong_bearer_token_takes_as_long_as_a_wrong_log_in(folder):
+    client = client_of(folder, token=TOKEN)
+    began = time.monotonic()
+    assert client.get("/api/state", headers={"Authorization": "Bearer wrong token here"}).status_code == 401
+    assert time.monotonic() - began >= 0.5
+    began = time.monotonic()
+    assert client.get("/api/state").status_code == 401
+    assert time.monotonic() - began < 0.4, "who shows nothing guesses nothing"
+
+
+def test_two_stations_on_one_host_name_have_a_session_each(tmp_path):
+    first, second = (client_of(bare_station(tmp_path / name), token=TOKEN) for name in ("line-3", "line-4"))
+    cookies = {}
+    for client in (first, second):  # one browser: cookies know no port
+        cookies |= dict(client.post("/login", data={"token": TOKEN}).cookies)
+    for client in (first, second):
+        client.cookies = cookies
+        assert client.get("/judge").status_code == 200
+    assert len(cookies) == 2
+
+
+def test_signing_out_ends_the_session(folder):
+    client = client_of(folder, token=TOKEN)
+    client.post("/login", data={"token": TOKEN})
+    page = client.get("/judge").text
+    assert "Sign out" in page
+    csrf = re.search(r'name="csrf" content="(\w+)"', page).group(1)
+    kept = dict(client.cookies)
+    assert client.post("/logout", data={}).status_code == 403
+    assert client.post("/logout", headers={"X-Sparcal-CSRF": csrf}).headers["location"] == "/login"
+    assert client.get("/judge").headers["location"] == "/login"
+    client.cookies = kept
+    assert client.get("/judge").headers["location"] == "/login", "a copy of the cookie is worth nothing either"
+    assert "Sign out" not in client_of(folder).get("/judge").text
+
+
+@pytest.mark.parametrize(
+    ("base", "headers", "secure"),
+    [
+        ("http://127.0.0.1:8765", {}, False),
+        ("https://127.0.0.1:8765", {}, True),
+        ("http://127.0.0.1:8765", {"X-Forwarded-Proto": "https"}, True),
+    ],
+)
+def test_the_cookie_is_secure_behind_tls(folder, base, headers, secure):
+    cookie = client_of(folder, base=base, token=TOKEN).post("/login", data={"token": TOKEN}, headers=headers)
+    assert ("Secure" in cookie.headers["set-cookie"]) == secure

@@ -9,7 +9,7 @@ import pytest
 from sparcal.server.data import jobs, retention, scores
 from sparcal.server.data.database import Database
 from sparcal.server.data.store import Store
-from sparcal.server.data.watch_switch import WatchSwitch, read_switch, turn_watching
+from sparcal.server.data.watch_switch import WatchSwitch, read_switch, refused_files, turn_watching
 from sparcal.server.refusals import TooLargeError
 from sparcal.server.settings import Limits
 from sparcal.server.work import watching
@@ -140,7 +140,14 @@ def test_what_is_no_image_is_refused_once(watched):
     watched.write("a.png", b"1")
     (watched.folder / os.fsdecode(b"caf\xe9.png")).write_bytes(PNG + b"3")
     watched.look(2)
-    assert watched.take() == "2 taken, 1 refused."
+    assert watched.take() == "2 taken, 1 refused: note.png."
+    with watched.database.read() as connection:
+        assert refused_files(connection) == [
+            {
+                "name": "note.png",
+                "problem": "note.png must be a PNG, JPEG, BMP, TIFF or WebP image, got something else.",
+            }
+        ]
     watched.look(2)
     assert jobs.claim(watched.database).kind == "score"
 

@@ -6,6 +6,7 @@ import pytest
 
 from sparcal.errors import DataError
 from sparcal.server.data import jobs
+from sparcal.server.work import worker
 from sparcal.server.work.reporting import CancelledError
 from sparcal.server.work.worker import Watchdog, work
 from tests.server.data.test_jobs import enqueue, state
@@ -51,3 +52,40 @@ def test_cancel_takes_effect_before_and_while_running(database):
         assert jobs.retry(connection, running)
         assert not jobs.retry(connection, running)
     assert state(database, running)["state"] == "queued"
+
+
+@pytest.mark.parametrize("where", ["in the job", "at its end"])
+def test_on_a_full_disk_a_job_waits_and_goes_on_when_there_is_room(database, monkeypatch, where):
+    job = enqueue(database, "score", lot="L1")
+    rooms = iter([False, False, True])
+    monkeypatch.setattr(worker, "has_room", lambda _: next(rooms))
+    monkeypatch.setattr(worker, "_ROOM_S", 0.01)
+    tries = []
+
+    def full_once(name):
+        real = getattr(jobs, name)
+
+        def write(*arguments, **named):
+            tries.append(name)
+            if len(tries) == 1:
+                with database.write() as connection:
+                    connection.execute(f"PRAGMA max_page_count={connection.execute('PRAGMA page_count').fetchone()[0]}")
+                    try:
+                        connection.execute("INSERT INTO ended_sessions VALUES (?, '')", ("x" * 10**6,))
+                    finally:
+                        connection.execute("PRAGMA max_page_count=1073741823")
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(jobs, name, write)
+
+    def run(*_):
+        if where == "in the job":
+            raise OSError(28, "No space left on device")
+        return "All judged."
+
+    full_once("step_back" if where == "in the job" else "finish")
+    assert work(database, run, watchdog=Watchdog(database))
+    row = state(database, job)
+    assert len(tries) == 2
+    assert (row["state"], row["attempts"]) == (("queued", 0) if where == "in the job" else ("done", 1))
+    assert next(rooms, None) is None, "it held still until there was room"

@@ -79,7 +79,7 @@ def test_what_lies_in_the_watched_folder_is_judged_once(watched):
     assert sorted(rows) == ["good_008.png", "good_009.png", "tenth.tif"], "what is no image, or still grows, stays"
     assert all(row["score"] is not None for row in rows.values())
     collected = [job for job in watched.get("/jobs")["jobs"] if job["kind"] == "collect"]
-    assert collected[0]["message"] == "3 images taken, 1 refused."
+    assert collected[0]["message"] == "3 images taken, 1 refused: note.png."
 
 
 def test_a_tiff_is_shown_in_a_format_that_browsers_know(watched):

@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from sparcal.server.data import jobs, parts, retention, scores
+from sparcal.server.data.room import Reserve
 from sparcal.server.data.watch_switch import read_switch, turn_watching
 from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.drafts import BINARY, FileName
@@ -122,10 +123,14 @@ def show_store(here: Here, lot: ListedLot = None) -> StoreAnswer:
 @router.post("/inspection/forget")
 def forget_judged(body: ForgetBody, here: Here) -> ForgottenAnswer:
     """Remove the images that a lot has judged; scores and decisions stay, as do images that are still needed."""
-    with here.database.write() as connection:
-        count = retention.forget_images(connection, body.lot, body.operator, overruled=body.overruled)
-    retention.remove_files(here.database, here.store)
-    return ForgottenAnswer(images=count)
+
+    def make_room() -> int:
+        with here.database.write() as connection:
+            count = retention.forget_images(connection, body.lot, body.operator, overruled=body.overruled)
+        retention.remove_files(here.database, here.store)
+        return count
+
+    return ForgottenAnswer(images=Reserve(here.store.folder).use(make_room))
 
 
 @router.get("/scores")

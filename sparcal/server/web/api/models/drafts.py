@@ -49,7 +49,9 @@ class DraftDecisionBody(Signed):
     """What becomes of a calibrated lot."""
 
     decision: Literal["accept", "keep", "discard"]
-    threshold: float | None = Field(None, allow_inf_nan=False, description="Set by hand; null keeps the lot's own.")
+    threshold: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Set by hand; null keeps the lot's own."
+    )
 
 
 class FromConfirmedBody(Model):
