@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 
 from sparcal.bench.plan.contenders import FEATURES, known_host
 from sparcal.bench.plan.unit import BATCHNORM
@@ -40,8 +39,7 @@ def correction_options(name: str) -> tuple[str, ...]:
     """Which of rank and on a correction takes."""
     if name in (BATCHNORM, "identity"):  # identity has a side, on which it does nothing
         return ()
-    maker = CORRECTIONS[name]
-    taken = inspect.signature(maker.func if isinstance(maker, partial) else maker).parameters
+    taken = inspect.signature(CORRECTIONS[name].kind).parameters
     return tuple(option for option in _OPTIONS if option in taken)
 
 
