@@ -184,14 +184,6 @@ class KeepsRows(Detector, Protocol):
         """(m,): the rows that `fit` kept."""
         ...
 
-    def rows_from(self, image: int, *, cells: int) -> Tensor:
-        """The kept rows of this image and all after it, where each image has `cells` features."""
-        ...
-
-    def rows_without(self, image: int, *, cells: int) -> Tensor:
-        """The kept rows less those of one image; the rows of later images move up to close the gap."""
-        ...
-
     def restricted_to(self, reference: Features, rows: Tensor) -> Self:
         """A fitted copy that keeps these rows of `reference`."""
         ...

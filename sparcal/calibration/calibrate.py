@@ -10,8 +10,9 @@ from torch import Tensor
 
 from sparcal.calibration import checks as look
 from sparcal.calibration.checks import Check
-from sparcal.calibration.held_out import HeldOut, calibrate_on_rows, left_out, not_seen, own_scores
+from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
+from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
 from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
 from sparcal.calibration.planted_parts import PlantedParts
 from sparcal.calibration.selection import (
@@ -32,7 +33,7 @@ from sparcal.types import Features
 
 AUTO = "auto"
 UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
-OWN_PARTS = 48  # of the station's, scored under the correction that is taken
+OWN_PARTS = 24  # of the station's, scored under the correction that is taken
 
 Progress = Callable[[int, int], None]
 
@@ -215,9 +216,19 @@ def _try(few: CalibrationInputs, parts: ShownParts, candidate: CandidateCorrecti
         own = CalibratedDetector(Identity(), few.detector)
         return not_seen(own, parts.features, parts.geometries, parts.planted)
     correction = CORRECTIONS[candidate.name](**candidate.settings)
-    calibrated, _ = calibrate_on_rows(few.detector, correction, few.reference, parts.features)
+    calibrated = calibrate_on_rows(few.detector, correction, few.reference, parts.features)
+    return _leave_out(few, parts, calibrated)
+
+
+def _leave_out(inputs: CalibrationInputs, parts: ShownParts, calibrated: CalibratedDetector) -> HeldOut | None:
     return left_out(
-        calibrated, few.reference, parts.features, parts.geometries, planted=parts.planted, workers=few.workers
+        calibrated,
+        inputs.reference,
+        parts.features,
+        parts.geometries,
+        station_rows=station_rows(inputs.detector),
+        planted=parts.planted,
+        workers=inputs.workers,
     )
 
 
@@ -226,12 +237,10 @@ def _take(inputs: CalibrationInputs, parts: ShownParts, choice: Choice, base: He
     if choice.correction == STATION_REFERENCE:
         return Taken(STATION_REFERENCE, CalibratedDetector(Identity(), inputs.detector), inputs.own, base)
     correction = CORRECTIONS[choice.correction](**choice.settings)
-    calibrated, corrected = calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
-    lot = left_out(
-        calibrated, inputs.reference, parts.features, parts.geometries, planted=parts.planted, workers=inputs.workers
-    )
+    calibrated = calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
+    lot = _leave_out(inputs, parts, calibrated)
     own = own_scores(
-        calibrated.detector, corrected, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
+        calibrated, inputs.reference, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
     )
     return Taken(choice.correction, calibrated, (own.image, own.peak), lot)
 

@@ -18,21 +18,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sparcal.calibration.kept_rows import added_rows, cells_of_grid, on_rows, rows_without
 from sparcal.calibration.map_peaks import peaks, peaks_on
 from sparcal.calibration.planted_parts import PlantedParts
+from sparcal.calibration.thin_reference import thin_out
 from sparcal.corrections import Identity
 from sparcal.imaging.maps import MapRule
 from sparcal.imaging.preprocess import Geometry
-from sparcal.neighbours.coreset import greedy_coreset
 from sparcal.score import CalibratedDetector, judged_side, reference_side
 from sparcal.threads import in_order
-from sparcal.types import Correction, Detector, Features, KeepsRows, Scores, keeps_rows, rescores
+from sparcal.types import Detector, Features, KeepsRows, Scores, keeps_rows, rescores
 
 OWN_LIMIT = 120
 FOLDS = 5
 FEWEST_LEFT = 2  # normals that a correction can be fitted on
-ADDED_SHARE = 1 / 3  # of the features of normals that are added to a thinned reference
-ADDED_LIMIT = 8192  # rows that normals may add to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +73,6 @@ class Folds:
     rows: tuple[Tensor, ...]
 
 
-def calibrate_on_rows(
-    detector: Detector, correction: Correction, reference: Features, calibration: Features
-) -> tuple[CalibratedDetector, Features]:
-    """The calibrated pair of section 3, on the rows that the station has chosen, and the reference side it stands on.
-
-    Args:
-        detector: fitted on `reference`, uncorrected; gives the settings, and the rows of a coreset.
-    """
-    fitted = copy.copy(correction).fit(calibration, reference)
-    corrected = reference_side(fitted, reference)
-    if keeps_rows(detector):
-        rows = torch.cat([detector.rows, _rows_of_added(corrected, len(reference))])
-        return CalibratedDetector(fitted, detector.restricted_to(corrected, rows)), corrected
-    return CalibratedDetector(fitted, copy.copy(detector).fit(corrected)), corrected
-
-
 def make_folds(detector: Detector, features: Features, *, limit: int | None = None, workers: int = 1) -> Folds:
     """Which parts are scored in which fold, and for a detector with a coreset the rows of what remains.
 
@@ -117,8 +100,8 @@ def plain_folds(n: int, limit: int | None = None) -> tuple[tuple[int, ...], ...]
 
 
 def own_scores(
-    detector: Detector,
-    corrected: Features,
+    calibrated: CalibratedDetector,
+    reference: Features,
     geometries: Sequence[Geometry],
     folds: Folds,
     *,
@@ -128,33 +111,33 @@ def own_scores(
     """Out-of-fold scores of the station's own parts, as parts of the reference side.
 
     Args:
-        detector: fitted on all of `corrected`.
-        corrected: the station's images, and after them what a correction may have added.
+        calibrated: on all of the reference; gives the settings, and the rows of normals that a correction has added.
+        reference: the station's uncorrected features.
         geometries: of the station's images.
         limit: of the parts scored, evenly over the folds; all of them unless given.
     """
-    n = len(geometries)
-    scored = [_few_of(left_out, limit, len(folds.left_out)) for left_out in folds.left_out]
+    scored = [_few_of(members, limit, len(folds.left_out)) for members in folds.left_out]
 
     def fold(number: int) -> Scores:
-        return without_fold(detector, corrected, folds, number, n).score(corrected[scored[number]])
+        rebuilt = without_fold(calibrated, reference, folds, number)
+        return rebuilt.score(reference_side(calibrated.correction, reference[scored[number]])[: len(scored[number])])
 
     parts = list(in_order(fold, range(len(scored)), workers=workers))
     numbers = [i for part in scored for i in part]
-    scores = Scores(torch.cat([part.image for part in parts]), torch.cat([part.cell for part in parts]))
     order = torch.tensor(numbers).argsort()
-    return part_scores(scores[order], detector.map_rule, [geometries[i] for i in sorted(numbers)])
+    rule = calibrated.detector.map_rule
+    return part_scores(_joined(parts)[order], rule, [geometries[i] for i in sorted(numbers)])
 
 
-def without_fold(detector: Detector, corrected: Features, folds: Folds, number: int, n: int) -> Detector:
-    """The detector rebuilt without the parts of one fold; n is the number of the station's own images."""
-    left_out = folds.left_out[number]
-    kept = corrected[_others(len(corrected), left_out)]
-    if keeps_rows(detector) and folds.rows:
-        cells = _cells(corrected)
-        added = detector.rows_from(n, cells=cells) - len(left_out) * cells
-        return detector.restricted_to(kept, torch.cat([folds.rows[number], added]))
-    return copy.copy(detector).fit(kept)
+def without_fold(calibrated: CalibratedDetector, reference: Features, folds: Folds, number: int) -> Detector:
+    """The detector rebuilt without the parts of one fold."""
+    others = _others(len(reference), folds.left_out[number])
+    detector, correction = calibrated.detector, calibrated.correction
+    if not (keeps_rows(detector) and folds.rows):
+        return copy.copy(detector).fit(reference_side(correction, reference[others]))
+    cells, rows = cells_of_grid(reference), folds.rows[number]
+    at = torch.tensor(others)[rows // cells] * cells + rows % cells  # where they lie among all images
+    return on_rows(detector, correction, thin_out(reference, at), added_rows(calibrated, reference))
 
 
 def left_out(
@@ -163,30 +146,30 @@ def left_out(
     calibration: Features,
     geometries: Sequence[Geometry],
     *,
+    station_rows: Tensor | None,
     planted: PlantedParts | None = None,
     workers: int = 1,
 ) -> HeldOut | None:
     """The lot's normals, each judged by what the others alone give, and the defects planted on them; None if too few.
 
     Args:
-        calibrated: from all normals; gives the settings, and the rows of a coreset.
+        calibrated: from all normals; gives the settings, and the rows of normals that a correction has added.
         reference: the station's uncorrected features.
+        station_rows: the rows of the station's coreset; None for a detector without one.
         geometries: of the normals.
     """
-    n, k = len(reference), len(calibration)
+    k, detector = len(calibration), calibrated.detector
     if k - 1 < FEWEST_LEFT:
         return None
+    thin = thin_out(reference, station_rows) if keeps_rows(detector) and station_rows is not None else None
+    added = None if thin is None else added_rows(calibrated, reference)
 
     def leave_out(j: int) -> tuple[Scores, Scores | None]:
         correction = copy.copy(calibrated.correction).fit(calibration[_others(k, [j])], reference)
-        corrected = reference_side(correction, reference)
-        detector = calibrated.detector
-        if keeps_rows(detector):
-            added = len(corrected) > n
-            rows = detector.rows_without(n + j, cells=_cells(corrected)) if added else detector.rows
-            rebuilt: Detector = detector.restricted_to(corrected, rows)
+        if thin is not None and keeps_rows(detector):
+            rebuilt: Detector = on_rows(detector, correction, thin, rows_without(added, j, cells_of_grid(reference)))
         else:
-            rebuilt = copy.copy(detector).fit(corrected)
+            rebuilt = copy.copy(detector).fit(reference_side(correction, reference))
         return _with_planted(CalibratedDetector(correction, rebuilt), calibration[j], planted, j)
 
     done = list(in_order(leave_out, range(k), workers=workers))
@@ -216,7 +199,8 @@ def own_parts(
     for fold, members in enumerate(folds.left_out):
         mine = [place for place, number in enumerate(numbers) if number in members]
         if mine:
-            rebuilt = CalibratedDetector(Identity(), without_fold(detector, reference, folds, fold, len(reference)))
+            own = CalibratedDetector(Identity(), detector)
+            rebuilt = CalibratedDetector(Identity(), without_fold(own, reference, folds, fold))
             done |= {place: _with_planted(rebuilt, reference[numbers[place]], planted, place) for place in mine}
     geometries = [planted.geometries[planted.on(place)[0]] for place in range(len(numbers))]
     return _together([done[place] for place in range(len(numbers))], detector.map_rule, geometries, planted)
@@ -274,16 +258,3 @@ def _joined(scores: Sequence[Scores]) -> Scores:
 def _others(n: int, gone: Sequence[int]) -> list[int]:
     missing = set(gone)
     return [i for i in range(n) if i not in missing]
-
-
-def _cells(features: Features) -> int:
-    return features.levels[0].shape[1] * features.levels[0].shape[2]
-
-
-def _rows_of_added(corrected: Features, n: int) -> Tensor:
-    """Rows that cover the images which a correction has added after the station's n."""
-    points = corrected.levels[0][n:].flatten(0, 2)
-    if len(points) == 0:
-        return torch.empty(0, dtype=torch.long)
-    size = max(1, min(ADDED_LIMIT, round(ADDED_SHARE * len(points))))
-    return greedy_coreset(points, size).sort().values + n * _cells(corrected)

@@ -35,8 +35,6 @@ from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
 
-CHANGED = 0.02  # of a cell's distance: by less than this a feature has not moved
-
 
 @dataclass
 class PatchCore:
@@ -103,10 +101,10 @@ class PatchCore:
         return Scores(image, cell)
 
     def rescore(self, features: Features, like: Features, known: Scores) -> Scores:
-        """Scores of images that equal one already scored in most cells; only the other cells are searched for.
+        """Scores of images that differ little from one already scored; image scores are exact, most cells are not searched.
 
-        The distance to the bank changes by no more than a feature does. A cell that moved by less than CHANGED of its
-        known distance therefore keeps it, and is wrong by less than that share.
+        The distance to the bank changes by no more than a feature does. Only cells whose distance could now be the
+        highest of their image are searched for; the others keep the score they had.
 
         Args:
             like: the one image that all of `features` resemble.
@@ -117,7 +115,9 @@ class PatchCore:
         bank = fitted(self, self.bank_)
         level = scored_level("PatchCore", features, bank.shape[1])
         reach = known.cell.sqrt() if self.squared else known.cell
-        moved = torch.linalg.vector_norm(level - like.levels[0], dim=-1) > CHANGED * reach
+        change = torch.linalg.vector_norm(level - like.levels[0], dim=-1)  # (n, h, w)
+        surely = (reach - change).flatten(1).amax(dim=1)[:, None, None]
+        moved = (change > 0) & (reach + change >= surely)
         cell = known.cell.expand(level.shape[:3]).clone()
         if bool(moved.any()):
             self._search = Bank.again(self._search, bank)
@@ -134,15 +134,6 @@ class PatchCore:
     def rows(self) -> Tensor:
         """(m,): which of the n h w reference features the bank holds."""
         return fitted(self, self.rows_)
-
-    def rows_from(self, image: int, *, cells: int) -> Tensor:
-        """The kept rows of this image and all after it, where each image has `cells` features."""
-        return self.rows[self.rows >= image * cells]
-
-    def rows_without(self, image: int, *, cells: int) -> Tensor:
-        """The kept rows less those of one image; the rows of later images move up to close the gap."""
-        before = self.rows[self.rows < image * cells]
-        return torch.cat([before, self.rows_from(image + 1, cells=cells) - cells])
 
     def restricted_to(self, reference: Features, rows: Tensor) -> Self:
         """A copy whose bank is these rows of another reference, with no selection."""

@@ -13,6 +13,7 @@ from sparcal.calibration.calibrate import ShownParts, calibrate, preview
 from sparcal.calibration.checks import Check
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
+from sparcal.calibration.kept_rows import station_rows
 from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
@@ -117,6 +118,7 @@ def _held_out(lot: Lot, inputs: CalibrationInputs, shown: ShownParts) -> HeldOut
         inputs.reference,
         shown.features,
         shown.geometries,
+        station_rows=station_rows(inputs.detector),
         planted=shown.planted,
         workers=inputs.workers,
     )

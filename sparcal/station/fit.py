@@ -18,6 +18,7 @@ from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.thresholds import FALSE_REJECT, find_threshold
+from sparcal.corrections import Identity
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
@@ -27,6 +28,7 @@ from sparcal.imaging.encode import EncodedImage, Grids, KnownImage, encode_each,
 from sparcal.imaging.maps import outside_value
 from sparcal.imaging.read import Failure
 from sparcal.memory import require_memory
+from sparcal.score import CalibratedDetector
 from sparcal.station.features import SHARD, FeatureStore
 from sparcal.station.folder import StationFolder
 from sparcal.station.kept_images import keep_images, kept_images
@@ -130,7 +132,7 @@ def fit_reference(
     geometries = [store.note(key).geometry for key in keys]
     fitted = copy.copy(detector).fit(features)
     folds = make_folds(detector, features, workers=workers)
-    own = own_scores(fitted, features, geometries, folds, workers=workers)
+    own = own_scores(CalibratedDetector(Identity(), fitted), features, geometries, folds, workers=workers)
     inputs = CalibrationInputs(fitted, features, geometries, keys, (own.image, own.peak), folds, workers)
     with folder.workplace() as temporary:
         files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}

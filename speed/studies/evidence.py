@@ -98,11 +98,11 @@ class Judged:
 
 
 def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
-    from sparcal.calibration.held_out import calibrate_on_rows
+    from sparcal.calibration.kept_rows import calibrate_on_rows
     from sparcal.corrections import CORRECTIONS
 
     correction = CORRECTIONS[candidate.name](**candidate.settings)
-    return calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)[0]
+    return calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
 
 
 def hide(station: Any, case: Case, seed: int) -> list[dict[str, Any]]:

@@ -195,15 +195,6 @@ def test_restricted_to_widens_short_features_as_fit_does() -> None:
     assert PatchCore().fit(half).restricted_to(half, torch.arange(3)).bank_.dtype == torch.float32
 
 
-def test_rows_of_images_are_told_apart() -> None:
-    detector = PatchCore(coreset=0.5).fit(make(6, 0))
-    kept = detector.rows.tolist()
-    assert detector.rows_from(4, cells=20).tolist() == [row for row in kept if row >= 80]
-    expected = [row for row in kept if row < 40] + [row - 20 for row in kept if row >= 60]
-    assert detector.rows_without(2, cells=20).tolist() == expected
-    assert sorted(detector.rows_without(6, cells=20).tolist()) == sorted(kept)  # an image that was never there
-
-
 def test_only_a_coreset_is_worth_keeping() -> None:
     assert keeps_rows(PatchCore())
     assert not keeps_rows(PatchCore(coreset=1))
