@@ -125,9 +125,15 @@ class Encoder(Protocol):
     """Images to Features; `id` names architecture, weights, layers, aggregation and preprocessing."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Two encoders of one id give the same features."""
+        ...
+
     @property
-    def preprocess(self) -> Preprocess: ...
+    def preprocess(self) -> Preprocess:
+        """What the encoder's images go through first."""
+        ...
+
     @property
     def cell_pixels(self) -> int:
         """Input pixels along one side of a cell of the finest level."""
@@ -144,7 +150,10 @@ class Correction(Protocol):
 
     on: Side
 
-    def fit(self, calibration: Features, reference: Features | None = None) -> Self: ...
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Learn from the lot's normals, and from the training features where the method needs them."""
+        ...
+
     def apply(self, features: Features) -> Features:
         """The test side."""
         ...
@@ -165,7 +174,9 @@ class Detector(Protocol):
         """`reference`: normal features; None only for families that have no reference side."""
         ...
 
-    def score(self, features: Features) -> Scores: ...
+    def score(self, features: Features) -> Scores:
+        """Scores of every image and cell."""
+        ...
 
 
 class KeepsRows(Detector, Protocol):
