@@ -72,7 +72,7 @@ def _kinds() -> dict[str, type[Any]]:
     from sparcal.imaging.maps import MapRule
 
     classes = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
-    return {found.__name__: found for found in classes}
+    return {kind.__name__: kind for kind in classes}
 
 
 def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -116,8 +116,8 @@ class Scores:
         return len(self.image)
 
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Self:
-        chosen = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
-        return type(self)(self.image[chosen], self.cell[chosen])
+        where = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
+        return type(self)(self.image[where], self.cell[where])
 
 
 @runtime_checkable

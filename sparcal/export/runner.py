@@ -129,7 +129,7 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
 
 
 def open_graph(path: Path, state: LotState | None = None) -> Run:
-    """The function that runs a graph file, with another lot's state where one is given."""
+    """The function that runs a graph file, with another lot's state where one is options."""
     return _open_openvino(path, state) if path.suffix == ".xml" else _open_onnx(path, state)
 
 
@@ -240,18 +240,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
     run.add_argument("--state", type=Path, help="the state file of another lot")
     run.add_argument("--map", type=Path, help="write the map of the one image: .npy, .tiff or .png")
-    given = parser.parse_args(arguments)
-    if given.map is not None and len(given.images) > 1:
-        parser.error(f"--map takes one image, got {len(given.images)}")
+    options = parser.parse_args(arguments)
+    if options.map is not None and len(options.images) > 1:
+        parser.error(f"--map takes one image, got {len(options.images)}")
     try:
-        model = load_exported(given.model, state=given.state)
-        for path in given.images:
+        model = load_exported(options.model, state=options.state)
+        for path in options.images:
             verdict = model.judge(path)
-            if given.map is not None:
+            if options.map is not None:
                 limit = model.lot.pixel_threshold
-                save_map(model.draw(verdict), given.map, threshold=verdict.threshold if limit is None else limit)
+                save_map(model.draw(verdict), options.map, threshold=verdict.threshold if limit is None else limit)
             row = {"score": verdict.score, "threshold": verdict.threshold, "verdict": verdict.verdict}
-            print(json.dumps({"path": str(path), **row, "lot": model.lot.name, "map": given.map and str(given.map)}))
+            print(
+                json.dumps({"path": str(path), **row, "lot": model.lot.name, "map": options.map and str(options.map)})
+            )
     except (SparcalError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
