@@ -2,7 +2,7 @@
 
 The header holds the format version, the kind, the settings and a digest of everything, so that a damaged file, a
 foreign file or a file of another version is refused before anything is built from it. Files appear whole or not
-at all: they are written beside their place and renamed.
+at all: they are written under another name and renamed.
 """
 
 from __future__ import annotations

@@ -180,14 +180,14 @@ class Detector(Protocol):
 
 
 class KeepsRows(Detector, Protocol):
-    """A detector whose reference is some rows of the reference features, which another reference may stand in for.
+    """A detector that keeps some rows of its reference features, and can take the same rows from another reference.
 
     Rows count the n h w features of a reference image by image.
     """
 
     @property
     def thins(self) -> bool:
-        """Whether choosing the rows is a selection worth keeping, rather than taking all of them."""
+        """Whether `fit` selects rows, which is worth keeping, or takes them all."""
         ...
 
     @property

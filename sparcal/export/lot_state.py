@@ -111,7 +111,9 @@ def read_lot_state(path: str | Path) -> LotState:
         version, digest = header["format"], header["digest"]
         state = LotState(LotFacts.from_json(header["lot"]), header["signature"], arrays)
     except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{source} is no state of a lot: write one with sparcal export --format state.") from error
+        raise ArtifactError(
+            f"{source} is not the state of a lot: write one with sparcal export --format state."
+        ) from error
     if version != STATE_FORMAT:
         raise ArtifactError(
             f"The lot's state {source} has format {version}, this sparcal reads {STATE_FORMAT}: export it again."

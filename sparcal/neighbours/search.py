@@ -23,13 +23,13 @@ from sparcal.neighbours._sketch import Sketch
 MEMORY = 256 * 2**20
 
 _NEAREST_WIDTH = 96  # leading axes that rule out nearly all bank rows
-_NEAREST_COARSE = 16  # of these, in the product with all rows; the others are looked at for the rows it leaves
-_FEW = 16  # queries that are cheaper to compare with all candidates than to prepare all coordinates for
+_NEAREST_COARSE = 16  # of these, the first that are compared with all rows; the others only with the rows that remain
+_FEW = 16  # so few queries are cheaper to compare with all candidates than to prepare all coordinates for
 
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Rows that many searches go against, looked over once; make one with `Bank.of`.
+    """Rows that are searched many times, prepared once; make one with `Bank.of`.
 
     Args:
         rows: `(m, d)`; must not change.
