@@ -12,7 +12,7 @@ TEST_WORKERS ?= 2
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
-	@echo "make test      all fast tests"
+	@echo "make test      all fast tests, and how much of the package they reach"
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
 	@echo "make speed     every hot path against a peer, ten minutes; writes docs/speed.md"
@@ -30,8 +30,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/sparcal demo --out demo
 
+# Prints how much of sparcal/ the tests of this process reach; what runs in processes of its own is not counted.
+COVERAGE := --cov --cov-report=term:skip-covered
+
 test: $(READY) browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile $(COVERAGE)
 
 test-all: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile -m ''
@@ -68,7 +71,7 @@ speed: $(ANOMALIB)/.ready
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy sparcal
+	$(BIN)/mypy sparcal tests speed
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -93,4 +96,4 @@ lock-anomalib:
 	@touch $(ANOMALIB)/.ready
 
 clean:
-	rm -rf $(VENV) $(ANOMALIB) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ANOMALIB) demo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

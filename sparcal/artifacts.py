@@ -2,7 +2,7 @@
 
 The header holds the format version, the kind, the settings and a digest of everything, so that a damaged file, a
 foreign file or a file of another version is refused before anything is built from it. Files appear whole or not
-at all: they are written beside their place and renamed.
+at all: they are written under another name and renamed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _kinds() -> dict[str, type[Any]]:
     from sparcal.imaging.maps import MapRule
 
     classes = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
-    return {found.__name__: found for found in classes}
+    return {kind.__name__: kind for kind in classes}
 
 
 def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

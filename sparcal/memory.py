@@ -1,4 +1,4 @@
-"""Large tensors, and how much memory is free: too large a task is refused before it is begun, not killed within."""
+"""Large tensors, and how much memory is free: a task that is too large is refused before it starts, not killed half way."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LARGE = 4 * 2**20  # bytes from which numpy asks for large pages
 
 
 def uninitialised(shape: Sequence[int], like: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor about to be filled, on the device and, unless said otherwise, in the dtype of `like`.
+    """A tensor about to be filled, on the device and, unless `dtype` is given, in the dtype of `like`.
 
-    Much memory on the CPU comes from numpy, which asks for large pages: filling it for the first time costs half.
+    Large results on the CPU come from numpy, which asks for large pages: writing them for the first time costs half.
     """
     dtype, shape = dtype or like.dtype, tuple(shape)
     size = math.prod(shape) * dtype.itemsize
@@ -44,7 +44,7 @@ def available_bytes() -> int | None:
 
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
-    """A DataError if `needed` bytes are more than this machine has free."""
+    """Raise DataError if `needed` bytes are more than this machine has free."""
     free = available_bytes()
     if free is not None and needed > free:
         raise DataError(

@@ -182,7 +182,7 @@ def saturated_rank(rank: int | None, k: int) -> int:
 
 
 def check_calibration(calibration: Features, who: str) -> int:
-    """k, once the calibration features are known to be usable."""
+    """How many calibration images there are, after checking that they can be used."""
     k = len(calibration)
     if k == 0:
         raise DataError(f"{who} needs 2 to 8 calibration images, got an empty set: show it good parts of the lot.")
@@ -212,7 +212,7 @@ def check_finite(features: Features, who: str) -> None:
 
 
 def check_grid(features: Features, mean: tuple[Tensor, ...], who: str) -> None:
-    """Raise ShapeError unless every level stands on the grid that was calibrated."""
+    """Raise ShapeError unless every level has the grid that was calibrated."""
     expected = tuple(tuple(m.shape) for m in mean)
     if features.grids != expected:
         raise ShapeError(

@@ -116,8 +116,8 @@ class Scores:
         return len(self.image)
 
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Self:
-        chosen = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
-        return type(self)(self.image[chosen], self.cell[chosen])
+        where = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
+        return type(self)(self.image[where], self.cell[where])
 
 
 @runtime_checkable
@@ -125,9 +125,15 @@ class Encoder(Protocol):
     """Images to Features; `id` names architecture, weights, layers, aggregation and preprocessing."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Two encoders of one id give the same features."""
+        ...
+
     @property
-    def preprocess(self) -> Preprocess: ...
+    def preprocess(self) -> Preprocess:
+        """What the encoder's images go through first."""
+        ...
+
     @property
     def cell_pixels(self) -> int:
         """Input pixels along one side of a cell of the finest level."""
@@ -144,7 +150,10 @@ class Correction(Protocol):
 
     on: Side
 
-    def fit(self, calibration: Features, reference: Features | None = None) -> Self: ...
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Learn from the lot's normals, and from the training features where the method needs them."""
+        ...
+
     def apply(self, features: Features) -> Features:
         """The test side."""
         ...
@@ -165,18 +174,20 @@ class Detector(Protocol):
         """`reference`: normal features; None only for families that have no reference side."""
         ...
 
-    def score(self, features: Features) -> Scores: ...
+    def score(self, features: Features) -> Scores:
+        """Scores of every image and cell."""
+        ...
 
 
 class KeepsRows(Detector, Protocol):
-    """A detector whose reference is some rows of the reference features, which another reference may stand in for.
+    """A detector that keeps some rows of its reference features, and can take the same rows from another reference.
 
     Rows count the n h w features of a reference image by image.
     """
 
     @property
     def thins(self) -> bool:
-        """Whether choosing the rows is a selection worth keeping, rather than taking all of them."""
+        """Whether `fit` selects rows, which is worth keeping, or takes them all."""
         ...
 
     @property

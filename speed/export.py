@@ -23,12 +23,12 @@ SIZE, QUICK_SIZE = 256, 64
 def prepare(name: str, size: int, folder: Path) -> None:
     """A calibrated lot: its parts for torch, its two exports, and the images, as files."""
     from sparcal import DETECTORS, SPARC, encode, load_encoder, save
-    from sparcal.calibration.held_out import CalibratedDetector
     from sparcal.detectors import for_cell_pixels
     from sparcal.export.graph import LotModel
     from sparcal.export.lot import export_model
     from sparcal.export.lot_state import LotFacts
     from sparcal.rendering.parts import make_demo
+    from sparcal.score import CalibratedDetector
 
     parts = make_demo(0, train=24, good=8 + IMAGES // 2, bad=IMAGES // 2)
     encoder = load_encoder(ENCODER.format(size=size))
@@ -49,9 +49,9 @@ def judge_torch(folder: str, size: int) -> Work:
     import torch
 
     from sparcal import load, load_encoder
-    from sparcal.calibration.held_out import CalibratedDetector
     from sparcal.export.graph import LotModel
     from sparcal.export.lot_state import LotFacts
+    from sparcal.score import CalibratedDetector
 
     _one_core()
     place = Path(folder)

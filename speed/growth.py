@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -108,7 +109,7 @@ def grown(step: str, settings: list[list[int]]) -> Work:
         found = []
         for setting in settings:
             work = STEPS[step][0](*setting)
-            cost, (extra, _) = timed(lambda work=work: extra_memory(work.run))
+            cost, (extra, _) = timed(partial(extra_memory, work.run))
             found.append((cost.cpu_s, cost.wall_s, math.nan if extra is None else extra))
         return found
 

@@ -179,7 +179,8 @@ def _run_job(job: dict[str, Any], out: Path) -> None:
     """What the fresh process does: prepare, run, print the costs, save the outcome."""
     started = time.perf_counter()
     work: Work = getattr(import_module(job["module"]), job["side"])(*job["arguments"])
-    runs, result = [], None
+    runs: list[list[float]] = []
+    result = None
     while len(runs) < job["repeats"] and (not runs or time.perf_counter() - started < job["limit"] / 2):
         result = None  # what the last run made must not count as memory of this one
         cost, (extra, result) = timed(lambda: extra_memory(work.run))

@@ -25,11 +25,11 @@ INTRODUCTION = """# Speed
 
 `make speed` measures every hot path against a peer in the same run and writes this page.
 
-Each side of a row runs in a process of its own, with the stated number of threads, on the same inputs made from a seed.
-Times are medians over the runs (their number stands behind the times). CPU seconds count all threads; wall seconds also
-depend on what else the machine does. MB is by how much our side raised the peak of resident memory above its inputs,
-with the result in it. A row counts only if the outputs agree; how they were compared is said below the table. Where a peer is too
-slow to run in full, a part of it is timed and the rest extrapolated; the row says so.
+Each side of a row runs in its own process, with the stated number of threads, on the same inputs made from a seed.
+Times are medians; the number after the slash counts the runs. CPU seconds add up all threads; wall seconds also depend on
+what else the machine does. MB is how far our side raised the peak of resident memory above its inputs, result included. A
+row counts only if the outputs agree; the notes below the table say how they were compared. Where a peer is too slow to run
+in full, we time a part of it and extrapolate the rest; the row says so.
 """
 
 
@@ -75,7 +75,7 @@ def write_page(
     short = [row for row in rows if not row.met]
     reached = sum(row.goal is not None and row.met for row in rows)
     parts.append(f"\n{reached} of {sum(row.goal is not None for row in rows)} goals met.\n")
-    parts.append("Per row, how the outputs were compared, and what else to know:\n")
+    parts.append("How the outputs of each row were compared, and what else to know:\n")
     parts.append("\n".join(f"- {row.path}, {row.peer}: {row.agreement}. {row.note}".rstrip() for row in rows))
     if short or failures:
         parts.append("\n## Short of the goal\n")
@@ -115,8 +115,8 @@ def growth_section(curves: Sequence[Curve]) -> str:
     usual = ", ".join(f"{name} {amount}" for name, amount in USUAL.items())
     return (
         "\n## How cost grows\n\n"
-        f"PatchCore with SPARC, 256 channels, k = 8, one thread; usually {usual}, one of them changed at a time. The "
-        "exponent is the slope in logarithms: 1 is in proportion, 2 with the square.\n\n"
+        f"PatchCore with SPARC, 256 channels, k = 8, one thread; usually {usual}; each row changes one of them. The "
+        "exponent is the slope on logarithmic axes: 1 grows in proportion, 2 with the square.\n\n"
         f"![Time and memory of each step]({PICTURE})\n\n{markdown(lines)}"
     )
 

@@ -59,10 +59,12 @@ class Contrast:
 
     @property
     def base(self) -> float:
+        """Anomalous less normal, before SPARC."""
         return self.base_anomalous.value - self.base_normal.value
 
     @property
     def sparc(self) -> float:
+        """Anomalous less normal, after SPARC."""
         return self.sparc_anomalous.value - self.sparc_normal.value
 
     def __add__(self, other: Contrast) -> Contrast:

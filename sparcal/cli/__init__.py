@@ -34,9 +34,9 @@ for _name in _COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given or bool(os.environ.get("SPARCAL_DEBUG"))
-    sys.exit(run([word for word in given if word != "--debug"], debug=debug))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or bool(os.environ.get("SPARCAL_DEBUG"))
+    sys.exit(run([word for word in words if word != "--debug"], debug=debug))
 
 
 def run(arguments: Sequence[str], *, debug: bool = False) -> int:

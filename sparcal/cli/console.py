@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 
 
 class CallError(SparcalError):
-    """The call was wrong, as opposed to the work: exit code 2."""
+    """The call was wrong, not the work: exit code 2."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def use_cores() -> int:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on standard output; a value that is not a number is null, as JSON has no NaN."""
+    """One JSON value on standard output; NaN becomes null, because JSON has none."""
     typer.echo(json.dumps(_without_nan(value), ensure_ascii=False))
 
 

@@ -35,7 +35,7 @@ def demo(
 
     with wrong_call():
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
-    # The contrast needs no more than a glance: fewer seeds keep the wait short.
+    # The contrast only has to be seen: fewer seeds keep the wait short.
     other = replace(
         plan,
         shift="lights" if shift == "random" else "random",

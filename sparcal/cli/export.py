@@ -35,13 +35,13 @@ def export(
     from sparcal.station.lot_name import folder_name
     from sparcal.station.station import Station
 
-    chosen = Station.open(station, weights=weights).lot(lot)
-    name = folder_name(chosen.name) if chosen.name is not None else "own"
+    calibrated = Station.open(station, weights=weights).lot(lot)
+    name = folder_name(calibrated.name) if calibrated.name is not None else "own"
     target = out or Path(f"{name}.safetensors" if format_ == "state" else f"{name}-{format_}")
     with progress("Exporting"):
-        path = export_lot(chosen, target, format=format_)
+        path = export_lot(calibrated, target, format=format_)
     written = [path] if format_ == "state" else sorted(file for file in path.parent.iterdir() if file.is_file())
-    report = {"lot": chosen.name, "format": format_, "path": str(path), "threshold": chosen.threshold.value}
+    report = {"lot": calibrated.name, "format": format_, "path": str(path), "threshold": calibrated.threshold.value}
     if format_ != "state":
         metadata = json.loads((path.parent / METADATA).read_text(encoding="utf-8"))
         report |= {name: metadata[name] for name in ("difference_from_torch", "compared_on")}
@@ -49,4 +49,4 @@ def export(
         print_json({**report, "files": [str(file) for file in written]})
         return
     rows = [{"file": str(file), "MB": file.stat().st_size / 1e6} for file in written]
-    print_table(rows, title=f"{chosen.title}, exported as {format_}")
+    print_table(rows, title=f"{calibrated.title}, exported as {format_}")

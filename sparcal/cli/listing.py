@@ -1,4 +1,4 @@
-"""`sparcal hosts`, `encoders`, `detectors` and `corrections`: what there is."""
+"""`sparcal hosts`, `encoders`, `detectors` and `corrections`: what sparcal offers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def detectors(as_json: Json = False) -> None:
 
 
 def corrections(as_json: Json = False) -> None:
-    """What can stand between encoder and detector."""
+    """What may change the features between encoder and detector."""
     from sparcal.corrections import CORRECTIONS
 
     rows = []

@@ -29,7 +29,7 @@ def lots(
     as_json: Json = False,
 ) -> None:
     """The station's lots, oldest first; the active one judges."""
-    from sparcal.station.folder import StationFolder  # needs no torch: a list is there at once
+    from sparcal.station.folder import StationFolder  # needs no torch, so the list appears at once
 
     if own and activate is not None:
         raise CallError("Either --activate NAME or --own can be asked for, got both: leave one out.")

@@ -19,12 +19,15 @@ class Identity:
     on: Side = "both"
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        """Learn nothing."""
         return self
 
     def apply(self, features: Features) -> Features:
+        """The features as they are."""
         return features
 
     def apply_reference(self, reference: Features) -> Features:
+        """The features as they are."""
         return reference
 
     def export_state(self) -> None:
@@ -42,16 +45,19 @@ class MeanOnly:
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        """Learn the mean of the calibration normals at each cell."""
         check_calibration(calibration, "MeanOnly")
         self.mean_ = cell_means(calibration)
         return self
 
     def apply(self, features: Features) -> Features:
+        """f - mu at each cell."""
         means = fitted(self, self.mean_)
         check_grid(features, means, "MeanOnly.apply")
         return Features(tuple(x - mu for x, mu in zip(features.levels, means, strict=True)), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
+        """The same as `apply`."""
         return self.apply(reference)
 
 
@@ -67,6 +73,7 @@ class GlobalSubspace:
     basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+        """Learn the mean at each cell, and the k - 1 longest directions of all cells together."""
         k = check_calibration(calibration, "GlobalSubspace")
         self.mean_ = cell_means(calibration)
         self.basis_ = tuple(
@@ -75,12 +82,14 @@ class GlobalSubspace:
         return self
 
     def apply(self, features: Features) -> Features:
+        """f - V V^T (f - mu) at each cell, with one V for all."""
         means = fitted(self, self.mean_)
         check_grid(features, means, "GlobalSubspace.apply")
         levels = zip(features.levels, means, fitted(self, self.basis_), strict=True)
         return Features(tuple(x - ((x - mu) @ v.mT) @ v for x, mu, v in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
+        """The same as `apply`."""
         return self.apply(reference)
 
 
@@ -96,15 +105,18 @@ class SparcMean:
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Fit SPARC."""
         self.sparc_ = SPARC(rank=self.rank).fit(calibration, reference)
         return self
 
     def apply(self, features: Features) -> Features:
+        """SPARC's features less the calibration mean."""
         sparc = fitted(self, self.sparc_)
         levels = zip(sparc.apply(features).levels, fitted(sparc, sparc.mean_), strict=True)
         return Features(tuple(x - mu for x, mu in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
+        """The same as `apply`."""
         return self.apply(reference)
 
 

@@ -34,6 +34,7 @@ class Coral:
     transport_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Learn the map from the lot's mean and covariance to those of the reference."""
         check_calibration(calibration, "Coral")
         if reference is None:
             raise DataError("Coral needs the reference features in fit, got none: pass reference=.")
@@ -53,6 +54,7 @@ class Coral:
         return self
 
     def apply(self, features: Features) -> Features:
+        """Unit-length features, mapped to the reference's mean and covariance."""
         source, target = fitted(self, self.source_mean_), fitted(self, self.target_mean_)
         if [d for _, _, d in features.grids] != [len(mean) for mean in source]:
             raise ShapeError(

@@ -29,6 +29,7 @@ class NormalsInReference:
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
+        """Keep the normals, and fit SPARC where `after` asks for it."""
         check_calibration(calibration, "NormalsInReference")
         self.sparc_ = None
         if self.after != "none":
@@ -38,10 +39,12 @@ class NormalsInReference:
         return self
 
     def apply(self, features: Features) -> Features:
+        """The features, after SPARC where `after` asks for it."""
         fitted(self, self.normals_)
         return self._corrected(features)
 
     def apply_reference(self, reference: Features) -> Features:
+        """The reference, after SPARC where `after` asks for it, and behind it the normals."""
         normals = fitted(self, self.normals_)
         corrected = self.sparc_.apply_reference(reference) if self.sparc_ is not None else reference
         return Features.cat([corrected, Features(normals, self.cls_)])

@@ -78,7 +78,7 @@ def _load(title: str) -> type[Detector]:
 
 @dataclass(frozen=True)
 class DetectorFacts:
-    """What may be told of a detector, as its own class says it.
+    """What its class says about a detector.
 
     Args:
         title: as in the literature.

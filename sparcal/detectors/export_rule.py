@@ -1,8 +1,8 @@
 """What a detector offers if it can be exported: its scoring rule as tensor functions, and its fitted state by name.
 
 A rule uses only its own settings and the tensors that differ from lot to lot, so that one graph serves every lot of a
-station. All of it is float32, because edge runtimes have no float64, and formed so that float32 is enough: distances are
-summed from differences, and squares are never subtracted from each other as the detectors do in float64.
+station. Everything is float32, because edge runtimes have no float64, and is computed so that float32 is enough: distances are
+summed from differences, and squares are never subtracted from each other, as the detectors do in float64.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from sparcal.types import Features
 
 
 def at_least_float32(level: Tensor) -> Tensor:
-    """`level`, with half precision widened: features may be stored short, scores are not computed short."""
+    """`level`, with half precision widened: features may be stored in 16 bits, but scores are not computed in them."""
     return level.to(torch.promote_types(level.dtype, torch.float32))
 
 

@@ -54,7 +54,7 @@ class NearestRule:
         return image, cell, draw(cell)
 
     def tensors(self, bank: Tensor, who: str) -> GraphTensors:
-        """The bank (m, d) of a fitted detector by the names that `score` reads; `who` is told in a refusal."""
+        """The bank (m, d) of a fitted detector by the names that `score` reads; a refusal names `who`."""
         needed = max(self.neighbours, self.reweight or 1)
         if len(bank) < needed:
             raise DataError(

@@ -69,18 +69,18 @@ class PaDiM:
             raise ShapeError(f"PaDiM needs at least 2 reference images, got {n}: one image has no covariance.")
         if self.ridge <= 0:
             raise DataError(f"PaDiM.ridge must be above 0, got {self.ridge}: it keeps every covariance invertible.")
-        chosen = draw_channels(d, self.dimension, self.seed).to(level.device)
-        c = len(chosen)
+        channels = draw_channels(d, self.dimension, self.seed).to(level.device)
+        c = len(channels)
         by_kernel = n - 1 < c
         mean = level.new_empty((h * w, c), dtype=torch.float64)
         shape = (h * w, n, c) if by_kernel else (h * w, c * (c + 1) // 2)
         state = uninitialised(shape, level, dtype=torch.float64)
-        for block, x in cell_blocks(level, chosen):
+        for block, x in cell_blocks(level, channels):
             mean[block] = x.mean(dim=1)
             x.sub_(mean[block, None])
             state[block] = kernel_state(x, self.ridge) if by_kernel else packed_factor(x, self.ridge)
         state = state.reshape(h, w, *state.shape[1:])
-        self.channels_, self.total_, self.mean_ = chosen, d, mean.reshape(h, w, c)
+        self.channels_, self.total_, self.mean_ = channels, d, mean.reshape(h, w, c)
         self.kernel_, self.factor_ = (state, None) if by_kernel else (None, state)
         return self
 

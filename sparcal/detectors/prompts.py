@@ -50,8 +50,13 @@ PLACEHOLDER = "X"  # one token, whose embedding is replaced by a learned vector
 class TextEncoder(Protocol):
     """The text side of `sparcal.encoders.openclip.OpenClipEncoder`."""
 
-    def encode_text(self, texts: Sequence[str]) -> Tensor: ...
-    def encode_prompted(self, texts: Sequence[str], context: Tensor, *, deep: Sequence[Tensor] = ()) -> Tensor: ...
+    def encode_text(self, texts: Sequence[str]) -> Tensor:
+        """(n, c), one vector per text."""
+        ...
+
+    def encode_prompted(self, texts: Sequence[str], context: Tensor, *, deep: Sequence[Tensor] = ()) -> Tensor:
+        """(n, c), with learned vectors in place of the placeholder words."""
+        ...
 
 
 def text_prototypes(encoder: TextEncoder, category: str, *, templates: Sequence[str] = TEMPLATES) -> Tensor:

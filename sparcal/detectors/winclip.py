@@ -97,8 +97,8 @@ class WinCLIP:
         if self.mode == "zero_shot":
             self.memory_ = ()
             return self
-        chosen = self._draw(require_reference(self, reference))
-        patches, windows, _ = self._parts(chosen)
+        images = self._draw(require_reference(self, reference))
+        patches, windows, _ = self._parts(images)
         self.memory_ = tuple(normalize(x.flatten(0, 2), dim=-1) for x in (patches, *windows))
         return self
 

@@ -33,7 +33,7 @@ OUTPUTS = ("score", "anomalous", "map", "cells")
 
 @dataclass(frozen=True, eq=False)
 class LotModel:
-    """What is exported: everything that judges the images of one lot.
+    """Everything that judges the images of one lot, as it is exported.
 
     Args:
         calibrated: the correction fitted on the lot's normals, and the detector on the corrected reference.
@@ -49,14 +49,14 @@ class LotModel:
     size: tuple[int, int] | None = None
 
     def score(self, pixels: Tensor) -> tuple[Scores, Tensor]:
-        """What the library itself says of preprocessed pixels: scores, and maps at the input's size."""
+        """What the library itself computes from preprocessed pixels: scores, and maps at the input's size."""
         with torch.inference_mode():
             scores = self.calibrated.score(self.encoder(pixels))
             return scores, input_map(scores.cell, self.calibrated.detector.map_rule)
 
 
 class LotGraph(nn.Module):
-    """Pixels and a lot's state to image scores, verdicts, maps and cell scores; the same for all lots of a station."""
+    """From pixels and a lot's tensors to image scores, verdicts, maps and cell scores; one graph serves a whole station."""
 
     rows: Tensor  # Y of the map, (H, h)
     columns: Tensor  # X of the map, (W, w)
@@ -83,7 +83,7 @@ class LotGraph(nn.Module):
 
     @property
     def signature(self) -> str:
-        """A digest of all that two graphs must share if one lot's state is to fit both."""
+        """A digest of everything two graphs must share for one lot's state to fit both."""
         content = {
             "encoder": self.encoder.id,
             "size": self.size,

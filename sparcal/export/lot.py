@@ -39,11 +39,11 @@ Format = Literal["onnx", "openvino"]
 
 LABELS = ("pass", "fail")
 MODEL_FILES: dict[Format, str] = {"onnx": "model.onnx", "openvino": "model.xml"}
-TOLERANCE = 1e-3  # of the largest value: what an exported model may differ from the library
+TOLERANCE = 1e-3  # share of the largest value by which an exported model may differ from the library
 
 
 def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"] = "onnx") -> Path:
-    """Write a lot of a station; the path of the model or state file.
+    """Write a lot of a station; returns the path of the model or state file.
 
     Args:
         target: a folder; with "state", the file to write.
@@ -58,7 +58,7 @@ def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"
 
 
 def lot_model(lot: Lot) -> LotModel:
-    """What a lot of a station is to its graph."""
+    """A lot of a station in the form that is exported."""
     from sparcal.export.graph import LotModel
 
     record, encoder = lot.record, lot.station.encoder
@@ -72,7 +72,7 @@ def lot_model(lot: Lot) -> LotModel:
 
 
 def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx", probe: Tensor | None = None) -> Path:
-    """Write a lot's graph and metadata to `folder`, once it agrees with the library; the path of the model file.
+    """Write a lot's graph and metadata to `folder`, once it agrees with the library; returns the path of the model.
 
     Args:
         probe: preprocessed pixels (n, 3, H, W) on which the two are compared; noise where there are none.
@@ -109,7 +109,7 @@ def export_state(model: LotModel, path: str | Path) -> Path:
 
 
 def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
-    """How far a graph file is from the library, per output and relative to its largest value; refused if too far.
+    """How far each output of a graph file is from the library, relative to its largest value; too far is refused.
 
     One image and all of them are run, because a graph may have been traced for one batch size only.
     """
@@ -174,7 +174,7 @@ def _lot_state(graph: LotGraph, model: LotModel) -> LotState:
 
 
 def _input_size(preprocess: Preprocess, kinds: Sequence[CameraFormat]) -> tuple[int, int] | None:
-    """The one input size of images of these kinds; None where they give several."""
+    """The one input size that images of these formats give; None where they give several."""
     from PIL import Image
 
     sizes = {preprocess.array(Image.new("RGB", (w, h)))[1].input for h, w, _ in kinds}
@@ -221,7 +221,7 @@ def _staged(folder: Path, format: Format) -> Iterator[Path]:
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         with suppress(OSError):
-            folder.rmdir()  # goes only if nothing came of it
+            folder.rmdir()  # succeeds only if the folder is still empty
 
 
 def _versions() -> dict[str, str]:

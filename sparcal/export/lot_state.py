@@ -111,7 +111,9 @@ def read_lot_state(path: str | Path) -> LotState:
         version, digest = header["format"], header["digest"]
         state = LotState(LotFacts.from_json(header["lot"]), header["signature"], arrays)
     except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{source} is no state of a lot: write one with sparcal export --format state.") from error
+        raise ArtifactError(
+            f"{source} is not the state of a lot: write one with sparcal export --format state."
+        ) from error
     if version != STATE_FORMAT:
         raise ArtifactError(
             f"The lot's state {source} has format {version}, this sparcal reads {STATE_FORMAT}: export it again."
@@ -133,12 +135,12 @@ def check_fits(state: LotState, signature: str, shapes: Mapping[str, tuple[int |
     check_shapes({name: array.shape for name, array in state.arrays.items()}, shapes, state.facts.title)
 
 
-def check_shapes(given: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], who: str) -> None:
+def check_shapes(tensors: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int | str, ...]], who: str) -> None:
     """Raise ShapeError unless every tensor is there with its shape; an axis with a letter may have any length."""
-    if set(given) != set(shapes):
-        raise ShapeError(f"{who} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(given))}.")
+    if set(tensors) != set(shapes):
+        raise ShapeError(f"{who} must give the tensors {', '.join(shapes)}, got {', '.join(sorted(tensors))}.")
     for name, shape in shapes.items():
-        got = given[name]
+        got = tensors[name]
         fits = len(got) == len(shape) and all(
             isinstance(axis, str) or axis == length for axis, length in zip(shape, got, strict=True)
         )

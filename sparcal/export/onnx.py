@@ -18,9 +18,9 @@ from sparcal.export.lot_state import LotState
 from sparcal.export.runner import missing_extra
 
 OPSET = 20
-LARGEST_FILE = 2**31 - 2**24  # protobuf ends at 2 GiB
+LARGEST_FILE = 2**31 - 2**24  # a protobuf file ends at 2 GiB
 
-# Lengths while tracing of the axes that differ between lots; above 1, because tracers take 1 for a constant.
+# How long the axes that differ between lots are while tracing; above 1, because tracers take 1 for a constant.
 _TRACED_LENGTH = {"m": 4096, "r": 3, "s": 2}
 
 
@@ -58,7 +58,7 @@ def _trace(graph: LotGraph, path: Path) -> None:
         size = [_TRACED_LENGTH[axis] if isinstance(axis, str) else axis for axis in shape]
         example[name] = torch.zeros(size, dtype=dtype)
         axes[name] = {number: lengths[axis] for number, axis in enumerate(shape) if isinstance(axis, str)}
-    with warnings.catch_warnings():  # the exporter warns of its own insides
+    with warnings.catch_warnings():  # the exporter warns about its own internals
         warnings.simplefilter("ignore")
         try:
             program: Any = torch.onnx.export(
@@ -95,7 +95,7 @@ def _fold(source: Path, target: Path) -> None:
 def import_extra(package: str) -> Any:
     """A package of the export extra, or the line that installs it."""
     try:
-        with warnings.catch_warnings():  # of deprecations inside
+        with warnings.catch_warnings():  # about deprecations inside
             warnings.simplefilter("ignore")
             return __import__(package)
     except ImportError as error:

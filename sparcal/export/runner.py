@@ -36,7 +36,7 @@ Run = Callable[[NDArray[np.float32]], Arrays]
 
 @dataclass(frozen=True, eq=False)
 class ExportedVerdict:
-    """What an exported model says of one image.
+    """What an exported model says about one image.
 
     Args:
         verdict: one of the labels in the model's metadata.
@@ -129,7 +129,7 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
 
 
 def open_graph(path: Path, state: LotState | None = None) -> Run:
-    """The function that runs a graph file, with another lot's state where one is given."""
+    """The function that runs a graph file, by another lot's state if one is given."""
     return _open_openvino(path, state) if path.suffix == ".xml" else _open_onnx(path, state)
 
 
@@ -139,7 +139,7 @@ def _open_onnx(path: Path, state: LotState | None) -> Run:
     except ImportError as error:
         raise missing_extra("Running an ONNX model", "onnxruntime") from error
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # it warns of every tensor that a lot may replace
+    options.log_severity_level = 3  # it warns about every tensor that a lot may replace
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     replaced: Arrays = {} if state is None else state.arrays
@@ -159,7 +159,7 @@ def _open_openvino(path: Path, state: LotState | None) -> Run:
     graph = core.read_model(path)
     if state is not None:
         replace_constants(graph, state.arrays)
-    # Processors with short floats would otherwise compute in them.
+    # Otherwise processors that have 16-bit floats compute in them.
     compiled = core.compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     names = [output.get_any_name() for output in compiled.outputs]
 
@@ -185,7 +185,7 @@ def replace_constants(graph: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def missing_extra(what: str, package: str) -> MissingExtraError:
-    """The error for a package that an extra would have brought."""
+    """The error that names the extra which installs a package."""
     return MissingExtraError(f"{what} needs {package}, which is not installed: run pip install 'sparcal[export]'.")
 
 
@@ -230,7 +230,7 @@ def save_map(heat: NDArray[np.float32], path: Path, *, threshold: float) -> None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m sparcal.export.lot run MODEL IMAGE...`: one JSON object per image and line; the exit code."""
+    """`python -m sparcal.export.lot run MODEL IMAGE...`: prints one JSON object per image, returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m sparcal.export.lot", description="Runs exported models without torch."
     )
@@ -240,18 +240,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
     run.add_argument("--state", type=Path, help="the state file of another lot")
     run.add_argument("--map", type=Path, help="write the map of the one image: .npy, .tiff or .png")
-    given = parser.parse_args(arguments)
-    if given.map is not None and len(given.images) > 1:
-        parser.error(f"--map takes one image, got {len(given.images)}")
+    options = parser.parse_args(arguments)
+    if options.map is not None and len(options.images) > 1:
+        parser.error(f"--map takes one image, got {len(options.images)}")
     try:
-        model = load_exported(given.model, state=given.state)
-        for path in given.images:
+        model = load_exported(options.model, state=options.state)
+        for path in options.images:
             verdict = model.judge(path)
-            if given.map is not None:
+            if options.map is not None:
                 limit = model.lot.pixel_threshold
-                save_map(model.draw(verdict), given.map, threshold=verdict.threshold if limit is None else limit)
+                save_map(model.draw(verdict), options.map, threshold=verdict.threshold if limit is None else limit)
             row = {"score": verdict.score, "threshold": verdict.threshold, "verdict": verdict.verdict}
-            print(json.dumps({"path": str(path), **row, "lot": model.lot.name, "map": given.map and str(given.map)}))
+            print(
+                json.dumps({"path": str(path), **row, "lot": model.lot.name, "map": options.map and str(options.map)})
+            )
     except (SparcalError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

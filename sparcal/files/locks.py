@@ -11,12 +11,12 @@ from pathlib import Path
 
 from sparcal.errors import BusyError
 
-WAIT_S = 30.0
+LOCK_WAIT_S = 30.0
 _POLL_S = 0.02
 
 
 @contextmanager
-def exclusive(path: Path, *, wait_s: float = WAIT_S) -> Iterator[None]:
+def exclusive(path: Path, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     """Hold the lock file `path` while the block runs.
 
     Args:

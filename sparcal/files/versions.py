@@ -12,10 +12,10 @@ def versions() -> dict[str, str]:
     """sparcal, Python and the packages that decide about numbers."""
     from sparcal import __version__
 
-    found = {"sparcal": __version__, "python": platform.python_version()}
+    recorded = {"sparcal": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            recorded[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return recorded

@@ -9,7 +9,7 @@ from PIL import Image
 
 CameraFormat = tuple[int, int, bool]  # H, W, grey
 
-MANY_KINDS = 4  # parts cut to many sizes have no size of their own
+MANY_FORMATS = 4  # parts cut to many sizes have no size of their own
 
 
 def camera_format_of(image: Image.Image) -> CameraFormat:
@@ -23,21 +23,22 @@ def is_grey(image: Image.Image) -> bool:
     return bool((sample == sample[..., :1]).all())
 
 
-def other_camera_format(name: object, kind: CameraFormat, kinds: Sequence[CameraFormat]) -> str | None:
-    """One sentence if an image is of another size or colour than those it would be compared with.
+def other_camera_format(name: object, camera: CameraFormat, known: Sequence[CameraFormat]) -> str | None:
+    """One sentence if an image differs in size or colour from those it would be compared with.
 
     Args:
-        kinds: of the images it is compared with; where these have many sizes, none is refused.
+        known: the formats of the images it is compared with; where these have many sizes, none is refused.
     """
-    if kind in kinds or not 0 < len(kinds) <= MANY_KINDS:
+    if camera in known or not 0 < len(known) <= MANY_FORMATS:
         return None
-    expected = " or ".join(in_words(one) for one in kinds)
+    expected = " or ".join(in_words(one) for one in known)
     return (
-        f"{name} must have {expected} like the images of the calibration, got {in_words(kind)}: "
+        f"{name} must have {expected} like the images of the calibration, got {in_words(camera)}: "
         "check that it is from the same camera."
     )
 
 
-def in_words(kind: CameraFormat) -> str:
-    """A kind for people."""
-    return f"{kind[0]} x {kind[1]} {'grey' if kind[2] else 'colour'} pixels"
+def in_words(camera: CameraFormat) -> str:
+    """Size and colour, as people say them."""
+    height, width, grey = camera
+    return f"{height} x {width} {'grey' if grey else 'colour'} pixels"

@@ -93,18 +93,18 @@ def encode_one(
     return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey)
 
 
-def stranger(seen: EncodedImage, grids: Grids, kinds: Sequence[CameraFormat]) -> str | None:
-    """One sentence if the image is of another size or colour than those it would be compared with.
+def stranger(image: EncodedImage, grids: Grids, known: Sequence[CameraFormat]) -> str | None:
+    """One sentence if an image differs in grid, size or colour from those it would be compared with.
 
     Args:
-        kinds: of the images it is compared with; where these have many sizes, only grids count.
+        known: the formats of the images it is compared with; where these have many sizes, only grids count.
     """
-    if seen.features.grids != grids:
+    if image.features.grids != grids:
         return (
-            f"{seen.path} must give features of {_text(grids)} like the station's images, got "
-            f"{_text(seen.features.grids)} from {in_words(seen.kind)}: use images of one aspect ratio."
+            f"{image.path} must give features of {_text(grids)} like the station's images, got "
+            f"{_text(image.features.grids)} from {in_words(image.kind)}: use images of one aspect ratio."
         )
-    return other_camera_format(seen.path, seen.kind, kinds)
+    return other_camera_format(image.path, image.kind, known)
 
 
 def _text(grids: Grids) -> str:

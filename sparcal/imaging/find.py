@@ -23,32 +23,32 @@ def find_images(source: Path | str | Sequence[Path | str]) -> list[Path]:
     A file that is named outright is taken whatever its suffix, because images are opened by content.
     """
     if not isinstance(source, Path | str):
-        found = [path for part in source for path in find_images(part)]
+        images = [path for part in source for path in find_images(part)]
     elif Path(source).is_dir():
-        found = sorted(_walk(Path(source)))
+        images = sorted(_walk(Path(source)))
     elif Path(source).exists():
         return [Path(source)]
     elif glob.has_magic(str(source)):
         matches = [Path(match) for match in glob.glob(str(source), recursive=True)]
         inside = {path for folder in matches if folder.is_dir() for path in _walk(folder)}
-        found = sorted(inside | {path for path in matches if path.is_file() and _looks_like_image(path.name)})
+        images = sorted(inside | {path for path in matches if path.is_file() and _looks_like_image(path.name)})
     else:
         raise DataError(f"Images must be a file, a folder or a glob pattern, got {source}, which does not exist.")
-    if not found:
+    if not images:
         raise DataError(
             f"Images must hold at least one file ending in {', '.join(sorted(SUFFIXES))}, got none in {source}."
         )
-    return found
+    return images
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    seen: set[str] = set()
+    visited: set[str] = set()
     for root, folders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(root)
-        if real in seen:  # a link that leads back into a folder above it
+        if real in visited:  # a link that leads back into a folder above it
             folders.clear()
             continue
-        seen.add(real)
+        visited.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(root, name) for name in files if _looks_like_image(name))
 

@@ -135,7 +135,7 @@ class Preprocess:
         return torch.from_numpy(pixels), geometry
 
     def array(self, image: Image.Image) -> tuple[NDArray[np.float32], Geometry]:
-        """What a call gives, as an array: an exported model is fed where there is no torch."""
+        """The same as a call, as a numpy array: exported models run without torch."""
         image = open_image(image)
         resized_h, resized_w = _resized_size(image.height, image.width, self)
         y, x = _span(image.height, resized_h, self), _span(image.width, resized_w, self)

@@ -32,7 +32,7 @@ Candidates = tuple[Sketches, Indices]
 # The k nearest rows of a query so far: their squared distances (k,), ascending, and which rows these are (k,).
 Nearest = tuple[Squares, Indices]
 
-# A greedy selection under way: the chosen (size,); their sketches, (blocks, COARSE + 1, LANES), of infinite norm where
-# none is yet, and (size, p); per point the squared distance to the nearest of the chosen it was compared with, and how many
+# A greedy selection under way: the members (size,); their sketches, (blocks, COARSE + 1, LANES), of infinite norm where
+# none is yet, and (size, p); per point the squared distance to the nearest member it was compared with, and how many
 # that is; a heap of the points with the largest square on top, the lower index first among equals.
 Selection = tuple[Indices, Sketches, Sketches, Squares, Indices, Indices]

@@ -92,12 +92,12 @@ def _lanes_within(gaps: Sketches, first: int, last: int, limit: np.float32, wher
 def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> None:
     """Choose members `first` to `last - 1`, each the point farthest from all before it.
 
-    Distances to the chosen only fall, so a point's distance to some of them bounds its distance to all. Only the
+    Distances to the members only fall, so a point's distance to some of them bounds its distance to all. Only the
     point on top of the heap is brought up to date: if it stays on top it is the farthest, else it sinks and waits. Most points
     lie near an early member and are never looked at again.
     """
     _, coarse, fine, _, _ = cloud
-    chosen, lanes, kept, squares, _, heap = selection
+    members, lanes, kept, squares, _, heap = selection
     gaps = np.empty(LANES, np.float32)
     where = np.empty(LANES, np.int64)
     for new in range(first, last):
@@ -110,7 +110,7 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
             if _precedes(squares, top, rival):
                 break
             _sink(heap, squares)
-        chosen[new] = top
+        members[new] = top
         lanes[new // LANES, :, new % LANES] = coarse[top]
         kept[new] = fine[top]
         squares[top] = 0.0
@@ -119,26 +119,26 @@ def grow_coreset(cloud: Cloud, selection: Selection, first: int, last: int) -> N
 
 @compiled
 def _look(cloud: Cloud, selection: Selection, x: int, rival: int, stop: int, gaps: Sketches, where: Indices) -> None:
-    """Lower the square of point `x` by the chosen ones before `stop`, until `rival` precedes it."""
+    """Lower the square of point `x` by the members before `stop`, until `rival` precedes it."""
     points, coarse, fine, growth, pad = cloud
-    chosen, lanes, kept, squares, seen, _ = selection
+    members, lanes, kept, squares, compared, _ = selection
     own = coarse[x]
-    while seen[x] < stop and _precedes(squares, x, rival):
-        block = seen[x] // LANES
+    while compared[x] < stop and _precedes(squares, x, rival):
+        block = compared[x] // LANES
         before = block * LANES
         end = min(stop, before + LANES)
         limit = np.float32(squares[x] * growth + pad - own[COARSE])
         _lane_gaps(own, lanes[block], gaps)
-        for place in range(_lanes_within(gaps, seen[x] - before, end - before, limit, where)):
+        for place in range(_lanes_within(gaps, compared[x] - before, end - before, limit, where)):
             lane = where[place]
             i = before + lane
             length = own[COARSE - 1] - lanes[block, COARSE - 1, lane]  # of the rest, which the fine stage replaces
             if gaps[lane] <= limit and gaps[lane] - length * length + _sketch_gap(fine[x], kept[i]) <= limit:
-                square = _square_gap(points[x], points[chosen[i]], squares[x])
+                square = _square_gap(points[x], points[members[i]], squares[x])
                 if square < squares[x]:
                     squares[x] = square
                     limit = np.float32(square * growth + pad - own[COARSE])
-        seen[x] = end
+        compared[x] = end
 
 
 @compiled

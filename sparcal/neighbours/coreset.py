@@ -39,8 +39,8 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
         squares = initial.detach().to("cpu", torch.float64).square()
         start = int(squares.numpy().argmax())
     loops = loops_for(rows.numel() * size)
-    chosen = _grow_plain(rows, squares, start, size) if loops is None else _grow(rows, squares, start, size, loops)
-    return chosen.to(points.device)
+    members = _grow_plain(rows, squares, start, size) if loops is None else _grow(rows, squares, start, size, loops)
+    return members.to(points.device)
 
 
 def _grow(points: Tensor, squares: Tensor, start: int, size: int, loops: ModuleType) -> Tensor:
@@ -52,29 +52,29 @@ def _grow(points: Tensor, squares: Tensor, start: int, size: int, loops: ModuleT
     pad = sketch.staged_pad + (loops.COARSE + 8) * 2**-22  # the rounding of the product of the coarse stage
     cloud = (points.numpy(), coarse, fine, sketch.growth, pad)
     squares[start] = 0
-    chosen = np.full(size, start)
+    members = np.full(size, start)
     lanes = np.zeros((-(-size // loops.LANES), loops.COARSE + 1, loops.LANES), np.float32)
     lanes[:, -1] = np.inf
     lanes[0, :, 0] = coarse[start]
     kept = np.empty((size, fine.shape[1]), np.float32)
     kept[0] = fine[start]
     heap = np.argsort(-squares.numpy(), kind="stable")
-    selection = (chosen, lanes, kept, squares.numpy(), np.zeros(n, np.int64), heap)
+    selection = (members, lanes, kept, squares.numpy(), np.zeros(n, np.int64), heap)
     for first in range(1, size, 256):  # in parts, so that Ctrl-C is heard
         loops.grow_coreset(cloud, selection, first, min(first + 256, size))
-    return torch.from_numpy(chosen)
+    return torch.from_numpy(members)
 
 
 def _grow_plain(points: Tensor, squares: Tensor, start: int, size: int) -> Tensor:
     """The greedy selection as its definition says, for few points or without a compiler."""
-    chosen = [start]
+    members = [start]
     rows = max(1, CACHE // (8 * points.shape[1]))
-    while len(chosen) < size:
-        centre = points[chosen[-1]].double()
+    while len(members) < size:
+        centre = points[members[-1]].double()
         gaps = torch.cat([(part.double() - centre).square().sum(1) for part in points.split(rows)])
         squares = torch.minimum(squares, gaps)
-        chosen.append(int(squares.numpy().argmax()))  # numpy promises the first of equals
-    return torch.tensor(chosen)
+        members.append(int(squares.numpy().argmax()))  # numpy promises the first of equals
+    return torch.tensor(members)
 
 
 def _check_coreset(points: Tensor, size: int, start: int, initial: Tensor | None) -> None:

@@ -23,13 +23,13 @@ from sparcal.neighbours._sketch import Sketch
 MEMORY = 256 * 2**20
 
 _NEAREST_WIDTH = 96  # leading axes that rule out nearly all bank rows
-_NEAREST_COARSE = 16  # of these, in the product with all rows; the others are looked at for the rows it leaves
-_FEW = 16  # queries that are cheaper to compare with all candidates than to prepare all coordinates for
+_NEAREST_COARSE = 16  # of these, the first that are compared with all rows; the others only with the rows that remain
+_FEW = 16  # so few queries are cheaper to compare with all candidates than to prepare all coordinates for
 
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Rows that many searches go against, looked over once; make one with `Bank.of`.
+    """Rows that are searched many times, prepared once; make one with `Bank.of`.
 
     Args:
         rows: `(m, d)`; must not change.
@@ -87,9 +87,9 @@ def nearest(
     indices = queries.new_empty(len(queries), 0, dtype=torch.int64)
     for first, block in _blocks(rows, dtype, k, memory):
         known = bounds.get((first, len(block), dtype))
-        found, where = _search_block(queries.detach(), block, min(k, len(block)), memory, known)
+        near, where = _search_block(queries.detach(), block, min(k, len(block)), memory, known)
         # Earlier blocks hold lower indices and stand first, so a stable sort keeps the tie rule.
-        squares, order = torch.cat((squares, found), 1).sort(dim=1, stable=True)
+        squares, order = torch.cat((squares, near), 1).sort(dim=1, stable=True)
         indices = torch.cat((indices, where + first), 1).gather(1, order)
         squares, indices = squares[:, :k], indices[:, :k]
     return (squares if squared else squares.sqrt()).to(dtype), indices
@@ -159,19 +159,19 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int, known: _Bo
         known: by leading coordinates, from an earlier search.
     """
     (q, d), m = queries.shape, len(bank)
-    found = queries.new_empty(q, k, dtype=torch.float64), queries.new_empty(q, k, dtype=torch.int64)
+    result = queries.new_empty(q, k, dtype=torch.float64), queries.new_empty(q, k, dtype=torch.int64)
     todo = torch.arange(q, device=queries.device)
     loops = loops_for(q * m * d) if bank.device.type == "cpu" else None
     leading = known if loops is not None and known is not None and known.serve(queries) else None
     if leading is None and loops is not None and d > _NEAREST_WIDTH and _sketch_pays(q, m):
         leading = _Bounds.of(bank, queries, memory, leading=True)
     if leading is not None:
-        todo = _settle(queries, bank, leading, todo, found, loops, k + m // 32)
+        todo = _settle(queries, bank, leading, todo, result, loops, k + m // 32)
         if len(todo) <= _FEW:
-            todo = _settle(queries, bank, leading, todo, found, loops, m)
+            todo = _settle(queries, bank, leading, todo, result, loops, m)
     if len(todo) > 0:
-        _settle(queries, bank, _Bounds.of(bank, queries, memory, leading=False), todo, found, loops, m)
-    return found
+        _settle(queries, bank, _Bounds.of(bank, queries, memory, leading=False), todo, result, loops, m)
+    return result
 
 
 def _settle(
@@ -179,12 +179,12 @@ def _settle(
     bank: Tensor,
     bounds: _Bounds,
     todo: Tensor,
-    found: tuple[Tensor, Tensor],
+    result: tuple[Tensor, Tensor],
     loops: ModuleType | None,
     budget: int,
 ) -> Tensor:
-    """Fill `found` for the queries numbered `todo`; those that need more than `budget` exact distances come back."""
-    squares, indices = found
+    """Fill `result` for the queries numbered `todo`; those that need more than `budget` exact distances come back."""
+    squares, indices = result
     k = squares.shape[1]
     parts = todo.split(max(1, bounds.chunk * bank.shape[1] // len(bank)))
     left = todo[:0]

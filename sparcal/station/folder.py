@@ -46,18 +46,22 @@ class StationFolder:
 
     @property
     def record(self) -> Path:
+        """What the station is."""
         return self.root / "station.json"
 
     @property
     def features(self) -> Path:
+        """The features of its training images."""
         return self.root / "features"
 
     @property
     def references(self) -> Path:
+        """What was fitted on them."""
         return self.root / "references"
 
     @property
     def lots(self) -> Path:
+        """One folder per lot."""
         return self.root / "lots"
 
     def lot(self, name: str) -> Path:

@@ -88,6 +88,7 @@ class Lot:
 
     @property
     def name(self) -> str | None:
+        """None for the station's own reference."""
         return self.record.name
 
     @property

@@ -117,6 +117,7 @@ class Station:
 
     @property
     def path(self) -> Path:
+        """The folder that the station is kept in."""
         return self.folder.root
 
     @property

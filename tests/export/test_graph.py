@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sparcal import SPARC, load_encoder
-from sparcal.calibration.held_out import CalibratedDetector
 from sparcal.corrections import Identity, MeanOnly, NormalsInReference
 from sparcal.detectors import SPADE, MuSc
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.export.graph import LotGraph, exportable, lot_tensors
+from sparcal.score import CalibratedDetector
 from sparcal.types import Features
 from tests.support.lot_models import DETECTORS, calibrated, pixels
 

@@ -41,7 +41,7 @@ def test_damaged_and_foreign_states_are_refused(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"x": torch.ones(1)}, tmp_path / "foreign")
-    with pytest.raises(ArtifactError, match="foreign is no state of a lot"):
+    with pytest.raises(ArtifactError, match="foreign is not the state of a lot"):
         read_lot_state(tmp_path / "foreign")
 
 

@@ -12,8 +12,9 @@ from sparcal.neighbours import _points
 
 def test_works_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "sparcal.neighbours._kernels", raising=False)
-    monkeypatch.delattr("sparcal.neighbours._kernels", raising=False)
+    for name in ("_kernels", "_compiled"):
+        monkeypatch.delitem(sys.modules, f"sparcal.neighbours.{name}", raising=False)
+        monkeypatch.delattr(f"sparcal.neighbours.{name}", raising=False)
     assert _points.compiled_loops() is None
 
 

@@ -282,7 +282,7 @@ def test_shadow_of_a_wall_falls_away_from_the_lamp_as_far_as_its_height_says() -
 def test_reflection_is_brightest_in_the_mirror_direction_and_wider_across_the_tool_marks() -> None:
     def seen(x: float, y: float) -> float:
         one = np.ones((1, 1), np.float32)
-        surface = Surface(0 * one, *[one[None]] * 2, np.stack([0.1 * one, 0.4 * one]), np.stack([one, 0 * one]))
+        surface = Surface(0 * one, one[None], one[None], np.stack([0.1 * one, 0.4 * one]), np.stack([one, 0 * one]))
         lamp = np.array([x, y, 1.0], np.float32).reshape(3, 1, 1) / np.float32(np.sqrt(x * x + y * y + 1))
         return float(gloss(surface, np.stack([0 * one, 0 * one, one]), lamp, 0.0)[0, 0])
 

@@ -1,7 +1,7 @@
 """What must hold for every detector: one list of checks, run over a list of cases.
 
-A new detector joins by one more `DetectorCase` in test_detectors.py; a new truth by one more function in
-`DETECTOR_CHECKS`.
+A new detector joins by one more `DetectorCase` in tests/detectors/test_contract.py; a new truth by one more function
+in `DETECTOR_CHECKS`. Corrections and encoders have their own lists, in correction_checks.py and encoder_checks.py.
 """
 
 from __future__ import annotations

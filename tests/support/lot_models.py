@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from sparcal import SPARC, encode, load_encoder
-from sparcal.calibration.held_out import CalibratedDetector
 from sparcal.detectors import AnomalyDINO, PaDiM, PatchCore, SubspaceAD, for_cell_pixels
 from sparcal.export.graph import LotModel
 from sparcal.export.lot_state import LotFacts
+from sparcal.score import CalibratedDetector
 
 TINY_RESNET = "timm:test_resnet.r160_in1k?layers=8,16&aggregate=pool&resize=square&size=64"
 DETECTORS = {

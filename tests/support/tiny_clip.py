@@ -6,6 +6,7 @@ Every parameter is random: biases and scales that were left at 0 or 1 would hide
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import open_clip
 import torch
@@ -17,7 +18,7 @@ from sparcal.encoders.openclip import OpenClipEncoder, from_openclip_model
 WIDTH, CHANNELS, DEPTH, PATCH, SIZE, GRID = 32, 24, 4, 16, 64, 4
 TEXT_WIDTH, TEXT_DEPTH = 16, 4
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "embed_dim": CHANNELS,
     "vision_cfg": {"layers": DEPTH, "width": WIDTH, "head_width": 8, "patch_size": PATCH, "image_size": SIZE},
     "text_cfg": {"context_length": 32, "vocab_size": 49408, "width": TEXT_WIDTH, "heads": 2, "layers": TEXT_DEPTH},

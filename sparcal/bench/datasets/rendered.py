@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from sparcal.bench.run.cache import words_digest
 from sparcal.errors import DataError
+from sparcal.files.hashing import words_digest
 from sparcal.rendering.parts import SMALLEST, Shift, make_demo, write_demo
 
 RENDERED = "rendered"

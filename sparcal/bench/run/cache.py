@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sparcal.errors import DataError
 from sparcal.files.atomic import atomic_path
-from sparcal.files.hashing import file_digest
+from sparcal.files.hashing import file_digest, words_digest
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import read_batches
 from sparcal.types import Encoder, Features
@@ -199,11 +199,6 @@ class _Entry:
     path: Path
     size: int
     used: float
-
-
-def words_digest(words: Iterable[str]) -> str:
-    """SHA-256 of a list of words; different lists give different digests."""
-    return hashlib.sha256(json.dumps(list(words)).encode()).hexdigest()
 
 
 def _folder(encoder_id: str, precision: Precision) -> str:

@@ -21,7 +21,7 @@ from sparcal.bench.plan.contenders import Contender, category_words, load_conten
 from sparcal.bench.plan.protocol import CalibrationDraw, make_draw
 from sparcal.bench.plan.unit import BATCHNORM, Unit
 from sparcal.bench.plan.variant import Variant
-from sparcal.bench.run.cache import FeatureCache, words_digest
+from sparcal.bench.run.cache import FeatureCache
 from sparcal.bench.run.category import CategoryFeatures
 from sparcal.bench.run.diagnosis import diagnose
 from sparcal.bench.run.measure import example_image, measure
@@ -33,6 +33,7 @@ from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.encoders.timm import TimmEncoder
 from sparcal.errors import DataError
+from sparcal.files.hashing import words_digest
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import read_batches
 from sparcal.score import score_lot

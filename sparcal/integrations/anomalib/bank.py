@@ -17,8 +17,8 @@ def find_rows(bank: Tensor, rows: Tensor) -> Tensor:
     """
     weights = torch.randint(1, 2**31, (rows.shape[1],), generator=torch.Generator().manual_seed(0)).to(rows.device)
     ordered, order = row_keys(rows, weights).sort(stable=True)
-    found = torch.searchsorted(ordered, row_keys(bank, weights)).clamp_max(len(rows) - 1)
-    chosen: Tensor = order[found]
+    places = torch.searchsorted(ordered, row_keys(bank, weights)).clamp_max(len(rows) - 1)
+    chosen: Tensor = order[places]
     if not torch.equal(rows[chosen], bank):
         raise DataError(
             "The memory bank must be made of the features it was rebuilt from, got others: report this, with anomalib's version."

@@ -269,7 +269,7 @@ class LotCalibrator:
     def _leave_one_out(self, calibration: Features, reference: Features, chosen: Tensor | None) -> GoodScores:
         """Scores of the lot's images, each by what the others alone would have calibrated; none with fewer than 3."""
         adapter, (_, size), k = self._two_sided(), self._collected(), len(calibration)
-        found: list[GoodScores] = [NONE]
+        scored: list[GoodScores] = [NONE]
         for left in range(k) if k >= FEWEST_LEFT_OUT else ():
             correction = self._unfitted()
             rank = getattr(correction, "rank", None)
@@ -282,10 +282,10 @@ class LotCalibrator:
             nothing_out = torch.zeros(len(corrected), dtype=torch.bool)
             adapter.rebuild_without(self.model, corrected, chosen, nothing_out)
             one = calibration[[left]]
-            found.append(
+            scored.append(
                 score_features(adapter, self.model, fitted.apply(one) if fitted.on == "both" else one, size=size)
             )
-        images, pixels = zip(*found, strict=True)
+        images, pixels = zip(*scored, strict=True)
         return torch.cat(images), torch.cat(pixels)
 
     def _reference_state(self) -> dict[str, Any]:

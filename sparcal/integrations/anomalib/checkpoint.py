@@ -22,7 +22,7 @@ from sparcal.integrations.anomalib.models import LAYER
 from sparcal.integrations.anomalib.one_sided import ENCODERS, find_place
 from sparcal.types import Features
 
-PREFIX = f"model.{LAYER}."
+LAYER_PREFIX = f"model.{LAYER}."
 HEADER = "sparcal-anomalib-features"
 
 
@@ -35,7 +35,7 @@ def load_calibrated(model: Any, path: str | Path) -> Any:
     refuse_calibrated(model)
     checkpoint = read_checkpoint(path, model)
     state: dict[str, Tensor] = checkpoint["state_dict"]
-    own = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
+    own = {name.removeprefix(LAYER_PREFIX): value for name, value in state.items() if name.startswith(LAYER_PREFIX)}
     if not own:
         raise ArtifactError(
             f"The checkpoint {path} holds no correction, got a model as it was trained: load it with "

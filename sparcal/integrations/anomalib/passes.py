@@ -152,8 +152,10 @@ def keeper(kept: list[Features], to_features: Callable[[Tensor, Any], Features])
         return at_least_float32(x.detach().cpu()).clone(memory_format=torch.contiguous_format)
 
     def keep(image: Any, output: Any) -> None:
-        found = to_features(image, output)
-        kept.append(Features(tuple(own(x) for x in found.levels), None if found.cls is None else own(found.cls)))
+        features = to_features(image, output)
+        kept.append(
+            Features(tuple(own(x) for x in features.levels), None if features.cls is None else own(features.cls))
+        )
 
     return keep
 
@@ -178,18 +180,18 @@ def score_images(model: Any, images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 def score_features(adapter: Adapter, model: Any, features: Features, *, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """Raw image scores and largest pixel scores, (n,) each, of features that came from images of `size`."""
-    found = []
+    outputs = []
     with evaluating(model.model):
         for start in range(0, len(features), BATCH):
             part = features[start : start + BATCH]
             blank = torch.zeros(len(part), 3, *size, device=device_of(model))
             with replaying(adapter, model, part):
-                found.append(model.model(blank))
-    return joined(found)
+                outputs.append(model.model(blank))
+    return joined(outputs)
 
 
-def joined(found: Sequence[Any]) -> tuple[Tensor, Tensor]:
+def joined(outputs: Sequence[Any]) -> tuple[Tensor, Tensor]:
     """Image scores and largest pixel scores of several of anomalib's InferenceBatch."""
-    image = torch.cat([part.pred_score.flatten() for part in found])
-    pixel = torch.cat([part.anomaly_map.flatten(1).amax(dim=1) for part in found])
+    image = torch.cat([part.pred_score.flatten() for part in outputs])
+    pixel = torch.cat([part.anomaly_map.flatten(1).amax(dim=1) for part in outputs])
     return image.cpu().float(), pixel.cpu().float()

@@ -19,10 +19,12 @@ class PatientProtocol(H11Protocol):
     _header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
+        """Give the client its time for the header."""
         super().connection_made(transport)
         self._wait_for_header()
 
     def data_received(self, data: bytes) -> None:
+        """Read on, and stop the clock once the header is there."""
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             self._wait_for_header()
@@ -30,11 +32,13 @@ class PatientProtocol(H11Protocol):
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
+        """Between requests no header is waited for."""
         super().on_response_complete()
         if self.cycle is None or self.cycle.response_complete:
             self._stop_waiting()  # between requests uvicorn's own keep-alive limit counts
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
         self._stop_waiting()
         super().connection_lost(exc)
 

@@ -112,6 +112,7 @@ class Guard:
         self.names = frozenset(name.lower() for name in own)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from speed.web import KINDS, shortcomings
+
+from speed.studies.web_load import KINDS, shortcomings
 
 ALL = {"while scoring": {kind: [0.1] for kind in KINDS}}
 
