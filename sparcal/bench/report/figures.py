@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from sparcal.bench.plan.contenders import title_of
 from sparcal.bench.plan.unit import Unit
+from sparcal.bench.report.labels import fill_words
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import PAPER_TABLES, TablePlace, paper_value
 from sparcal.bench.run.folder import RunFolder
@@ -43,7 +44,7 @@ from sparcal.imaging.maps import overlay
 KINDS = ("curves", "hosts", "sides")
 SELECTION = (
     "The image of a category is the one with the lower median of the ground-truth areas, ties by ascending file name; "
-    "k = 8, seed 0."
+    "k = {k}, seed {seed}."
 )
 _KEYS = {
     "curves": ("name", "kind", "caption", "variants", "x", "paper", "panels"),
@@ -108,7 +109,9 @@ def _curves(data: Mapping[str, Any], measured: Measured, folder: Path) -> Figure
         axis.set_ylabel("change in percentage points")
     handles, names = axes[0][-1].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-    caption = data.get("caption", "") + (" Dotted: the paper's numbers." if paper else "")
+    caption = fill_words(data.get("caption", ""), measured.run_units) + (
+        " Dotted: the paper's numbers." if paper else ""
+    )
     return _save(plt, figure, data["name"], caption, folder)
 
 
@@ -131,6 +134,7 @@ def _by_host(data: Mapping[str, Any], measured: Measured, results: RunFolder, fo
         of = f" (page {number} of {len(pages)})" if len(pages) > 1 else ""
         name = data["name"] + (f"-{number}" if len(pages) > 1 else "")
         caption = f"{data.get('caption', '')} Each map is scaled to its own minimum and maximum, turbo colours. {SELECTION}{of}"
+        caption = fill_words(caption, units)
         figures.append(_grid(rows, heads, [x.replace("_", " ") for x in page], name, caption, folder))
     return figures
 
@@ -154,6 +158,7 @@ def _by_side(data: Mapping[str, Any], measured: Measured, results: RunFolder, fo
     rows = [list(row) for row in zip(*columns, strict=True)] if columns else []
     heads = [category.replace("_", " ") for _, category in names]
     caption = f"{data.get('caption', '')} Base and SPARC share the colours of their column, turbo. {SELECTION}"
+    caption = fill_words(caption, units)
     return _grid(rows, heads, ["image", "ground truth", "base", "+ SPARC"], data["name"], caption, folder)
 
 

@@ -76,6 +76,11 @@ class Measured:
             if unit.seed not in shared or unit.hash in self._rows:  # any finished unit of the base will do
                 shared[unit.seed] = unit
 
+    @property
+    def run_units(self) -> tuple[Unit, ...]:
+        """The units that have a row; all planned ones while none has."""
+        return tuple(unit for unit in self.units if unit.hash in self._rows) or self.units
+
     def row(self, unit: Unit) -> ResultRow | None:
         """The row of a unit, if it is finished."""
         return self._rows.get(unit.hash)

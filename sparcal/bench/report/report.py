@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcal.bench.report.figures import Figure, draw_figure
+from sparcal.bench.report.labels import fill_words
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
@@ -102,7 +103,7 @@ def make_report(results: RunFolder, folder: Path) -> Report:
     undefined = [row for row in rows if row["status"] == "undefined"]
     report = Report(
         folder=folder,
-        title=experiment.title,
+        title=fill_words(experiment.title, measured.run_units),
         notes=tuple(_notes(overrides, undefined, failures, rows)),
         tables=tables,
         figures=figures,
