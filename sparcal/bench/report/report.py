@@ -17,6 +17,7 @@ from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.table import Table, fill
+from sparcal.bench.report.used import used_table
 from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.row import ResultRow, write_rows
 from sparcal.files.atomic import atomic_path
@@ -99,6 +100,7 @@ def make_report(results: RunFolder, folder: Path) -> Report:
     tables = [fill(read_layout(data, measured), measured) for data in experiment.tables]
     claims = claims_table(measured)
     tables += [claims] if claims is not None else []
+    tables += [used_table(rows)] if rows else []
     figures = tuple(
         figure for data in experiment.figures for figure in draw_figure(data, measured, results, folder / "figures")
     )
