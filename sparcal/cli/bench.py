@@ -64,7 +64,9 @@ def report_run(
 
 
 def check_data(
-    dataset: Annotated[str, typer.Argument(help="mvtec-ad-2, aebad-s, visa, rad, mvtec-ad or folder.")],
+    dataset: Annotated[
+        str, typer.Argument(help="Such as mvtec-ad-2, or folder for your own images; a wrong name lists all.")
+    ],
     root: Annotated[Path, typer.Argument(help="The folder of the copy.")],
     as_json: Json = False,
 ) -> None:
