@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     bench.command("run")(run_experiment)
     bench.command("report")(report_run)
     bench.command("data")(check_data)
+    bench.command("fidelity")(print_fidelity)
     app.add_typer(bench, name="bench")
 
 
@@ -32,6 +33,13 @@ def list_experiments(as_json: Json = False) -> None:
         print_json(rows)
     else:
         print_table(rows, title="Experiments")
+
+
+def print_fidelity() -> None:
+    """Print, host by host, what the paper says, what its authors do, what we do and which test compares (Markdown)."""
+    from sparcal.bench.fidelity.page import fidelity_page
+
+    typer.echo(fidelity_page(), nl=False)
 
 
 def report_run(
@@ -56,7 +64,9 @@ def report_run(
 
 
 def check_data(
-    dataset: Annotated[str, typer.Argument(help="mvtec-ad-2, aebad-s, visa, rad, mvtec-ad or folder.")],
+    dataset: Annotated[
+        str, typer.Argument(help="Such as mvtec-ad-2, or folder for your own images; a wrong name lists all.")
+    ],
     root: Annotated[Path, typer.Argument(help="The folder of the copy.")],
     as_json: Json = False,
 ) -> None:

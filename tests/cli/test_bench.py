@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -10,13 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from sparcal.bench.experiments import experiment_source, experiment_titles
+from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.bench.run import work
 from sparcal.cli import run
-from tests.support.tiny_bench import COUNTS, RESNET, VIT, tiny, write_trees
+from tests.support.tiny_bench import COUNTS, RESNET, VIT, tiny, tiny_experiment, write_trees
 from tests.support.trees import spoil, write_tree
 
 ALL = sorted(experiment_titles())
@@ -83,9 +86,33 @@ def test_an_experiment_runs_end_to_end(folder, tmp_path, capsys, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ALL if name != "demo"])
 def test_every_experiment_runs_end_to_end(folder, tmp_path, capsys, name):
-    arguments = ["bench", "run", name, "--out", str(tmp_path / name), *tiny(folder)]
-    assert run(arguments) == 0, capsys.readouterr().err
+    """On trees of the real layouts, each host on a small encoder of its own family; what the rows used is in a table."""
+    source = tiny_experiment(name, tmp_path)
+    planned = parse_experiment(Path(source).read_text(), name)
+    assert run(["bench", "run", source, "--out", str(tmp_path / name), *tiny(folder, name)]) == 0, (
+        capsys.readouterr().err
+    )
     check_report(tmp_path / name, capsys)
+    with (tmp_path / name / "report" / "tables" / "used.csv").open() as stream:
+        used = list(csv.DictReader(stream))
+    blocks = {(host, dataset) for block in planned.units for host in block.hosts for dataset in block.datasets}
+    done = {(line["Host"], line["Dataset"]) for line in used}
+    assert done <= blocks
+    assert {host for host, _ in done} == set(planned.hosts)
+    for line in used:
+        assert "weights=random-0" in line["Encoder"]
+        assert (line["Detector"] == "None") is (line["Host"] == "features")
+        if line["Host"] == "musc":
+            assert ("neighbours=(1, 8, 9)" in line["Detector"]) is (line["Dataset"] == "visa")
+    if name == "backbones":
+        assert len({line["Encoder"] for line in used}) == 8, "eight encoders, not eight equal rows"
+    if name == "winclip-modes":
+        assert {line["Detector"].split("'")[1] for line in used} == {
+            "patch_only",
+            "winclip_plus",
+            "winclip_plus_windows",
+            "zero_shot",
+        }
 
 
 def test_results_are_refused_resumed_and_restarted(folder, tmp_path, capsys):

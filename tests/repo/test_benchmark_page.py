@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text()
 
 
 def test_every_experiment_is_listed():
-    table = PAGE[PAGE.index("## Which file") : PAGE.index("Many files share")]
+    table = PAGE[PAGE.index("## Which experiment") : PAGE.index("Many experiments share")]
     assert set(re.findall(r"`([\w.-]+)`", table)) == set(experiment_titles())
 
 

@@ -8,11 +8,13 @@ import torch
 from safetensors.torch import save_file
 
 from sparcal.bench.datasets import Counts
+from sparcal.bench.experiments import experiment_source
+from sparcal.bench.plan.experiment import parse_experiment
 from tests.support.trees import write_tree
 
 RESNET = "timm:test_resnet.r160_in1k?resize=square&size=64"
 VIT = "timm:test_vit.r160_in1k?resize=square&size=64"
-CLIP = "openclip:ViT-B-32/openai?resize=square&size=64"
+CLIP = "openclip:ViT-B-32/openai?resize=square&size=128"
 CATEGORIES = {
     "mvtec-ad-2": ("can", "vial"),  # the first, and the first of the qualitative figure
     "aebad-s": ("background",),
@@ -39,11 +41,25 @@ def write_prompts(path: Path, *, width: int = 512, seed: int = 0) -> Path:
     return path
 
 
-def tiny(folder: Path) -> list[str]:
-    """Options of `sparcal bench run` that make any experiment tiny."""
-    options = ["--limit-categories", "1", "--limit-seeds", "2", "--weights", "random:0", "--encoder", RESNET]
+def tiny_experiment(name: str, folder: Path) -> str:
+    """A file with a packaged experiment, the encoders it compares replaced by as many tiny ones."""
+    text = experiment_source(name)
+    backbones = parse_experiment(text, name).backbones
+    for number, encoder in enumerate(backbones.values()):
+        text = text.replace(f'"{encoder}"', f'"timm:test_resnet.r160_in1k?resize=square&size={64 + 8 * number}"')
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def tiny(folder: Path, name: str) -> list[str]:
+    """Options of `sparcal bench run` that make an experiment tiny: encoders with random weights, few units."""
+    options = ["--limit-categories", "1", "--limit-seeds", "2", "--weights", "random:0"]
+    if name != "backbones":  # it compares encoders, so one for all is refused
+        options += ["--encoder", RESNET]
     for host in ("anomalydino", "subspacead", "winclip", "musc"):
-        options += ["--encoder", f"{host}={VIT}"]
+        reads = host == "winclip" and name == "winclip-modes"  # texts and windows need a CLIP
+        options += ["--encoder", f"{host}={CLIP if reads else VIT}"]
     for letter in "vm":
         prompts = write_prompts(folder / f"prompts-{letter}" / "prompts.safetensors", seed=ord(letter))
         options += ["--encoder", f"anomalyclip-{letter}={CLIP}", "--prompts", f"anomalyclip-{letter}={prompts}"]

@@ -12,7 +12,8 @@ from sparcal.errors import DataError
 def experiment_titles() -> dict[str, str]:
     """The title of every packaged experiment, by name."""
     names = sorted(entry.name for entry in files(__package__).iterdir() if entry.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): tomllib.loads(_packaged(name))["title"] for name in names}
+    titles = {name: str(tomllib.loads(_packaged(name))["title"]) for name in names}
+    return {name.removesuffix(".toml"): title.replace(" on {encoder}", "") for name, title in titles.items()}
 
 
 def experiment_source(name_or_path: str) -> str:

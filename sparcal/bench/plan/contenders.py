@@ -54,19 +54,6 @@ _CROPPED = {
 
 NAMES = (*HOSTS, *QUERY_CONDITIONED, FEATURES)
 
-# How the paper's main table names the encoders of the hosts.
-BACKBONE_TITLES = {
-    "patchcore": "WRN-50",
-    "padim": "WRN-50",
-    "spade": "WRN-50",
-    "anomalydino": "DINOv2-S/14",
-    "subspacead": "DINOv2-G",
-    "winclip": "CLIP-B/16",
-    "musc": "CLIP-L/14",
-    "anomalyclip-v": "CLIP-L/14",
-    "anomalyclip-m": "CLIP-L/14",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Contender:

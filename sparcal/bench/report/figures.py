@@ -18,12 +18,17 @@ In an experiment file:
     caption = "..."
     dataset = "mvtec-ad-2"
     page = 6                                    # categories per page; by default all
+
+    [[figures]]
+    name = "overview"
+    kind = "overview"                           # the paper's first figure, with the maps of one category's example
+    host = "patchcore"
+    category = "lights"
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,36 +37,32 @@ from numpy.typing import NDArray
 
 from sparcal.bench.plan.contenders import title_of
 from sparcal.bench.plan.unit import Unit
+from sparcal.bench.report.drawing import Figure, coloured, pyplot, save_figure
+from sparcal.bench.report.labels import fill_words
 from sparcal.bench.report.measured import Measured
+from sparcal.bench.report.overview import draw_overview
 from sparcal.bench.report.paper import PAPER_TABLES, TablePlace, paper_value
 from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.pictures import ExamplePicture, read_picture
-from sparcal.errors import DataError, MissingExtraError
-from sparcal.files.atomic import atomic_path
-from sparcal.imaging.maps import overlay
+from sparcal.errors import DataError
 
-KINDS = ("curves", "hosts", "sides")
+KINDS = ("curves", "hosts", "sides", "overview")
 SELECTION = (
     "The image of a category is the one with the lower median of the ground-truth areas, ties by ascending file name; "
-    "k = 8, seed 0."
+    "k = {k}, seed {seed}."
 )
 _KEYS = {
     "curves": ("name", "kind", "caption", "variants", "x", "paper", "panels"),
     "hosts": ("name", "kind", "caption", "dataset", "page"),
     "sides": ("name", "kind", "caption", "host"),
+    "overview": ("name", "kind", "caption", "host", "category"),
 }
-_NEEDED = {"curves": ("name", "variants", "panels"), "hosts": ("name", "dataset"), "sides": ("name", "host")}
-_DPI = 150
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The files of one page of a figure, and its caption."""
-
-    name: str
-    caption: str
-    png: Path
-    pdf: Path
+_NEEDED = {
+    "curves": ("name", "variants", "panels"),
+    "hosts": ("name", "dataset"),
+    "sides": ("name", "host"),
+    "overview": ("name", "host", "category"),
+}
 
 
 def draw_figure(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> list[Figure]:
@@ -79,11 +80,13 @@ def draw_figure(data: Mapping[str, Any], measured: Measured, results: RunFolder,
         return [_curves(data, measured, folder)]
     if kind == "hosts":
         return _by_host(data, measured, results, folder)
+    if kind == "overview":
+        return [_overview(data, measured, results, folder)]
     return [_by_side(data, measured, results, folder)]
 
 
 def _curves(data: Mapping[str, Any], measured: Measured, folder: Path) -> Figure:
-    plt = _pyplot()
+    plt = pyplot()
     panels, variants, paper = data["panels"], data["variants"], data.get("paper", "")
     if paper and paper not in PAPER_TABLES:
         raise DataError(f"The figure {data['name']!r} names no table of the paper, got {paper!r}.")
@@ -108,8 +111,10 @@ def _curves(data: Mapping[str, Any], measured: Measured, folder: Path) -> Figure
         axis.set_ylabel("change in percentage points")
     handles, names = axes[0][-1].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-    caption = data.get("caption", "") + (" Dotted: the paper's numbers." if paper else "")
-    return _save(plt, figure, data["name"], caption, folder)
+    caption = fill_words(data.get("caption", ""), measured.run_units) + (
+        " Dotted: the paper's numbers." if paper else ""
+    )
+    return save_figure(plt, figure, data["name"], caption, folder)
 
 
 def _by_host(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> list[Figure]:
@@ -131,6 +136,7 @@ def _by_host(data: Mapping[str, Any], measured: Measured, results: RunFolder, fo
         of = f" (page {number} of {len(pages)})" if len(pages) > 1 else ""
         name = data["name"] + (f"-{number}" if len(pages) > 1 else "")
         caption = f"{data.get('caption', '')} Each map is scaled to its own minimum and maximum, turbo colours. {SELECTION}{of}"
+        caption = fill_words(caption, units)
         figures.append(_grid(rows, heads, [x.replace("_", " ") for x in page], name, caption, folder))
     return figures
 
@@ -154,7 +160,16 @@ def _by_side(data: Mapping[str, Any], measured: Measured, results: RunFolder, fo
     rows = [list(row) for row in zip(*columns, strict=True)] if columns else []
     heads = [category.replace("_", " ") for _, category in names]
     caption = f"{data.get('caption', '')} Base and SPARC share the colours of their column, turbo. {SELECTION}"
+    caption = fill_words(caption, units)
     return _grid(rows, heads, ["image", "ground truth", "base", "+ SPARC"], data["name"], caption, folder)
+
+
+def _overview(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> Figure:
+    """The paper's first figure: the way of one image, with its maps."""
+    host, category = data["host"], data["category"]
+    units = [unit for unit in measured.units if unit.picture and (unit.host, unit.category) == (host, category)]
+    caption = fill_words(f"{data.get('caption', '')} Real maps of one image, k = {{k}}, on {{encoder}}.", units)
+    return draw_overview(_taken(units, results, category, host), title_of(host), data["name"], caption, folder)
 
 
 Pixels = NDArray[np.uint8] | None
@@ -175,25 +190,20 @@ def _source(picture: ExamplePicture | None) -> list[Pixels]:
 
 
 def _alone(picture: ExamplePicture | None) -> Pixels:
-    return None if picture is None else _coloured(picture.image, picture.corrected, picture.corrected)
+    return None if picture is None else coloured(picture.image, picture.corrected, picture.corrected)
 
 
 def _shared(picture: ExamplePicture | None) -> list[Pixels]:
     if picture is None:
         return [None, None]
     both = np.stack([picture.base, picture.corrected])
-    return [_coloured(picture.image, heat, both) for heat in both]
-
-
-def _coloured(image: NDArray[np.uint8], heat: NDArray[np.float32], scale: NDArray[np.float32]) -> NDArray[np.uint8]:
-    low, high = float(scale.min()), float(scale.max())
-    return overlay(image, heat, low=low, high=high if high > low else low + 1.0, opacity=0.7)
+    return [coloured(picture.image, heat, both) for heat in both]
 
 
 def _grid(
     rows: Sequence[Sequence[Pixels]], heads: Sequence[str], names: Sequence[str], name: str, caption: str, folder: Path
 ) -> Figure:
-    plt = _pyplot()
+    plt = pyplot()
     n, m = max(1, len(rows)), max(1, len(heads))
     figure, axes = plt.subplots(n, m, figsize=(1.3 * m, 1.3 * n), squeeze=False, layout="constrained")
     for axis in axes.flat:
@@ -209,27 +219,4 @@ def _grid(
         axis.set_title(text, fontsize=7)
     for axis, text in zip(axes[:, 0], names, strict=False):
         axis.set_ylabel(text, fontsize=7)
-    return _save(plt, figure, name, caption, folder)
-
-
-def _save(plt: Any, figure: Any, name: str, caption: str, folder: Path) -> Figure:
-    made = Figure(name, caption.strip(), folder / f"{name}.png", folder / f"{name}.pdf")
-    with atomic_path(made.png) as temporary:
-        figure.savefig(temporary, format="png", dpi=_DPI)
-    with atomic_path(made.pdf) as temporary:
-        figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})  # the same run, the same bytes
-    plt.close(figure)
-    return made
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError(
-            "Figures need the package matplotlib, which is not installed: run pip install 'sparcal[bench]'."
-        ) from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    return save_figure(plt, figure, name, caption, folder)

@@ -5,7 +5,7 @@ In an experiment file:
     [[tables]]
     name = "main"                          # its files
     paper = "main"                         # the paper's table whose numbers stand beside; see sparcal.bench.report.paper
-    caption = "..."
+    caption = "..."                        # words in braces are filled in: see sparcal.bench.report.labels
     stub = ["Method"]                      # headings of the row labels
     place = { k = 8 }                      # what all cells share
     bold = "pair"                          # larger of base and corrected; "column" or "row": the best of each
@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from sparcal.bench.datasets import DATASETS
-from sparcal.bench.plan.contenders import BACKBONE_TITLES, title_of
+from sparcal.bench.plan.contenders import title_of
+from sparcal.bench.report.labels import encoder_titles, fill_words
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import PAPER_TABLES, TablePlace
 from sparcal.errors import DataError
@@ -116,7 +117,7 @@ def read_layout(data: Mapping[str, Any], measured: Measured) -> Layout:
     return Layout(
         name=data["name"],
         paper=paper,
-        caption=data.get("caption", ""),
+        caption=fill_words(data.get("caption", ""), measured.run_units),
         stub=tuple(data.get("stub", ("",))),
         bold=bold,
         sd=bool(data.get("sd", False)),
@@ -163,7 +164,8 @@ def _entries(
     if given == "host":
         return [Leaf((title_of(x),), {"host": x}) for x in measured.experiment.hosts]
     if given == "backbone and host":
-        return [Leaf((BACKBONE_TITLES.get(x, ""), title_of(x)), {"host": x}) for x in measured.experiment.hosts]
+        encoders = {x: encoder_titles(u for u in measured.run_units if u.host == x) for x in measured.experiment.hosts}
+        return [Leaf((encoders[x], title_of(x)), {"host": x}) for x in measured.experiment.hosts]
     if given == "dataset":
         return [Leaf((_title(x),), {"dataset": x}) for x in measured.experiment.datasets]
     if given == "category":

@@ -76,6 +76,11 @@ class Measured:
             if unit.seed not in shared or unit.hash in self._rows:  # any finished unit of the base will do
                 shared[unit.seed] = unit
 
+    @property
+    def run_units(self) -> tuple[Unit, ...]:
+        """The units that have a row; all planned ones while none has."""
+        return tuple(unit for unit in self.units if unit.hash in self._rows) or self.units
+
     def row(self, unit: Unit) -> ResultRow | None:
         """The row of a unit, if it is finished."""
         return self._rows.get(unit.hash)
@@ -86,13 +91,17 @@ class Measured:
         known = DATASETS[dataset].categories if dataset in DATASETS else self.experiment.rendered.categories
         return sorted(planned, key=lambda name: known.index(name) if name in known else len(known))
 
-    def number(self, place: TablePlace) -> MeasuredNumber:
-        """The number that belongs in a place."""
+    def number(self, place: TablePlace, *, hosts: Sequence[str] | None = None) -> MeasuredNumber:
+        """The number that belongs in a place.
+
+        Args:
+            hosts: which are averaged where the place names none; by default all.
+        """
         if place.metric in DIAGNOSTICS:
             return self._diagnostic(place)
         if place.variant in CONTRASTS:
             return self._contrast(place)
-        units, missing = self._units(place)
+        units, missing = self._units(place, hosts)
         if missing or missing is None:
             return MeasuredNumber(NAN, missing=missing)
         series = self._series(place, units)
@@ -100,11 +109,12 @@ class Measured:
         value, sd = _statistic(place.statistic, series, place.dataset == MEAN_OF_DATASETS)
         return MeasuredNumber(value, sd, 0, undefined)
 
-    def _units(self, place: TablePlace) -> tuple[dict[tuple[str, str, str], dict[int, Unit]], int | None]:
+    def _units(
+        self, place: TablePlace, hosts: Sequence[str] | None = None
+    ) -> tuple[dict[tuple[str, str, str], dict[int, Unit]], int | None]:
         """The units behind a place, by (host, dataset, category), and how many of them are missing."""
         found: dict[tuple[str, str, str], dict[int, Unit]] = {}
-        hosts = [place.host] if place.host else self.experiment.hosts
-        for host in hosts:
+        for host in [place.host] if place.host else hosts or self.experiment.hosts:
             for dataset in self.experiment.pool(place.dataset):
                 for category in [place.category] if place.category else self.categories(dataset):
                     units = self._planned_for(place, (dataset, category, host, place.k))

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparcal.bench.report.figures import Figure, draw_figure
+from sparcal.bench.report.claims import claims_table
+from sparcal.bench.report.drawing import Figure
+from sparcal.bench.report.figures import draw_figure
+from sparcal.bench.report.labels import fill_words
 from sparcal.bench.report.layout import read_layout
 from sparcal.bench.report.markup import to_csv, to_html, to_latex, to_markdown
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.table import Table, fill
+from sparcal.bench.report.used import used_table
 from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.row import ResultRow, write_rows
 from sparcal.files.atomic import atomic_path
@@ -93,7 +97,10 @@ def make_report(results: RunFolder, folder: Path) -> Report:
     units, overrides = results.plan()
     rows = results.rows()
     measured = Measured(experiment, units, rows)
-    tables = tuple(fill(read_layout(data, measured), measured) for data in experiment.tables)
+    tables = [fill(read_layout(data, measured), measured) for data in experiment.tables]
+    claims = claims_table(measured)
+    tables += [claims] if claims is not None else []
+    tables += [used_table(rows)] if rows else []
     figures = tuple(
         figure for data in experiment.figures for figure in draw_figure(data, measured, results, folder / "figures")
     )
@@ -102,9 +109,9 @@ def make_report(results: RunFolder, folder: Path) -> Report:
     undefined = [row for row in rows if row["status"] == "undefined"]
     report = Report(
         folder=folder,
-        title=experiment.title,
+        title=fill_words(experiment.title, measured.run_units),
         notes=tuple(_notes(overrides, undefined, failures, rows)),
-        tables=tables,
+        tables=tuple(tables),
         figures=figures,
         counts={
             "planned": len(units),

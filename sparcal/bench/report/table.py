@@ -106,6 +106,11 @@ def _value(said: Mapping[str, Any], layout: Layout, measured: Measured) -> CellV
     return CellValue(_text(number, place, decimals, suffix, layout.sd), place, number, paper)
 
 
+def value_of(number: MeasuredNumber, place: TablePlace, paper: str) -> CellValue:
+    """A cell's value with one decimal, and the paper's beside it."""
+    return CellValue(_text(number, place, 1, "", False), place, number, paper)
+
+
 def _text(number: MeasuredNumber, place: TablePlace, decimals: int, suffix: str, sd: bool) -> str:
     if number.missing or number.missing is None:
         return MISSING

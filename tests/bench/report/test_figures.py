@@ -11,6 +11,7 @@ from sparcal.bench.plan.expand import Overrides, plan_units
 from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.bench.plan.protocol import CalibrationDraw
 from sparcal.bench.report import figures
+from sparcal.bench.report.drawing import coloured
 from sparcal.bench.report.figures import draw_figure
 from sparcal.bench.report.measured import Measured
 from sparcal.bench.report.paper import TablePlace, paper_value
@@ -61,13 +62,13 @@ def rows_of(units, tmp_path):
 def kept(monkeypatch):
     """The figures that are saved, kept open to look at."""
     seen = []
-    save = figures._save
+    save = figures.save_figure
 
     def look(plots, figure, *words):
         seen.append([[(line.get_linestyle(), line.get_ydata()) for line in axis.lines] for axis in figure.axes])
         return save(plots, figure, *words)
 
-    monkeypatch.setattr(figures, "_save", look)
+    monkeypatch.setattr(figures, "save_figure", look)
     return seen
 
 
@@ -148,21 +149,19 @@ def test_grids_have_pages_and_say_what_is_missing(tmp_path, monkeypatch):
 def test_base_and_corrected_share_a_scale_and_hosts_do_not():
     taken = picture(0)
     base, corrected = figures._shared(taken)
-    assert not np.array_equal(corrected, figures._coloured(taken.image, taken.base, taken.base))
+    assert not np.array_equal(corrected, coloured(taken.image, taken.base, taken.base))
     alone = figures._alone(taken)
-    assert np.array_equal(
-        corrected, figures._coloured(taken.image, taken.corrected, np.stack([taken.base, taken.corrected]))
-    )
+    assert np.array_equal(corrected, coloured(taken.image, taken.corrected, np.stack([taken.base, taken.corrected])))
     assert not np.array_equal(alone, corrected)
     assert base.shape == taken.image.shape
     flat = np.zeros((4, 4), np.float32)
-    assert figures._coloured(np.zeros((4, 4, 3), np.uint8), flat, flat).shape == (4, 4, 3)
+    assert coloured(np.zeros((4, 4, 3), np.uint8), flat, flat).shape == (4, 4, 3)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "pie"}, "The figure 'f' must be one of curves, hosts, sides, got 'pie'"),
+        ({"kind": "pie"}, "The figure 'f' must be one of curves, hosts, sides, overview, got 'pie'"),
         (
             {"kind": "sides", "dataset": "rad"},
             "The figure 'f' has no key 'dataset'; choose from name, kind, caption, host",
@@ -175,3 +174,36 @@ def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path, change, message):
     experiment, units, results = run_of(GRID, tmp_path)
     with pytest.raises(DataError, match=message):
         draw_figure({"name": "f", **change}, Measured(experiment, units, []), results, tmp_path)
+
+
+OVERVIEW = """
+name = "x"
+title = "t"
+[[units]]
+datasets = ["rendered"]
+hosts = ["patchcore"]
+seeds = 1
+pictures = true
+[encoders]
+"*" = "bundled"
+[[figures]]
+name = "overview"
+kind = "overview"
+caption = "Overview."
+host = "patchcore"
+category = "lights"
+"""
+
+
+def test_the_overview_shows_the_maps_of_one_image(tmp_path):
+    experiment, units, results = run_of(OVERVIEW, tmp_path)
+    measured = Measured(experiment, units, [])
+    (empty,) = draw_figure(experiment.figures[0], measured, results, tmp_path / "empty")
+    chosen = next(unit for unit in units if unit.category == "lights")
+    for number in (1, 2):
+        row = new_row(chosen, CalibrationDraw((), ()), tmp_path, Workplace({}, "", ""))
+        results.finish(chosen, row, picture(number))
+        (made,) = draw_figure(experiment.figures[0], measured, results, tmp_path / str(number))
+        assert made.caption == "Overview. Real maps of one image, k = 8, on bundled."
+        assert made.png.read_bytes() != empty.png.read_bytes()
+    assert (tmp_path / "1" / "overview.png").read_bytes() != (tmp_path / "2" / "overview.png").read_bytes()

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from sparcal.bench.datasets import Counts, list_records, read_mask
+from sparcal.bench.datasets import DATASETS, Counts, check_copy, list_records, read_mask
 from sparcal.bench.metrics import METRICS, aupro, auroc
 from sparcal.bench.plan.contenders import load_contender, resolve_encoder
+from sparcal.bench.plan.expand import Overrides, find_data, plan_units
+from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.bench.plan.protocol import make_draw
 from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
@@ -281,3 +283,21 @@ def test_a_unit_comes_back_from_json():
     assert str(asked) == "mvtec-ad-2 can patchcore sparc rank=2 k=4 seed=0"
     with pytest.raises(DataError, match="A unit is written with the fields category, correction"):
         Unit.from_json({**asked.to_json(), "colour": "red"})
+
+
+def test_a_dataset_is_one_file_and_one_line_of_the_catalogue(tmp_path, monkeypatch):
+    """Registered and nothing else: it can be checked, planned, described and run."""
+    mine = replace(DATASETS["folder"], name="mine", title="Mine", words={"alpha": "screw"})
+    monkeypatch.setitem(DATASETS, "mine", mine)
+    counts = Counts(train=6, validation=0, test_good=8, test_bad=3)
+    root = write_tree("folder", tmp_path / "mine", per_split=counts, categories=("alpha",))
+    assert check_copy("mine", root).ok
+    text = f'name = "x"\ntitle = "t"\n[[units]]\ndatasets = ["mine"]\nhosts = ["patchcore"]\nks = [4]\nseeds = 1\n[encoders]\n"*" = "{RESNET}"\n'
+    experiment = parse_experiment(text, "x")
+    (planned,) = plan_units(
+        experiment, find_data(experiment, {"mine": root}, tmp_path), Overrides(weights={"*": "random:0"})
+    )
+    place = Workplace({"mine": str(root)}, str(tmp_path / "results"), str(tmp_path / "cache"))
+    row, _ = Evaluator(place).run(planned)
+    assert (row["dataset"], row["category"], row["evaluated_good"], row["evaluated_bad"]) == ("mine", "alpha", 4, 3)
+    assert DATASETS["mine"].describe("alpha") == "screw"

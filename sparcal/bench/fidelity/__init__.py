@@ -1,0 +1,1 @@
+"""How close each host is to the paper and to its authors: facts with sources, accounts, and the page made of both."""
