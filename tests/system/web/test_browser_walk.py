@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from tests.support.browsing import photograph, sign
 
 SLOW_MS = 40_000
-HAND_MS = 120  # no hand is faster; keys that come closer together are a scanner's
+HAND_MS = 200  # no hand is faster; keys that come closer together are a scanner's
 
 
 def as_files(parts):

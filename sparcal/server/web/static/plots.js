@@ -1,6 +1,6 @@
 // Charts as SVG: two histograms on one axis with a threshold, and the run of scores over time.
 const SVG = "http://www.w3.org/2000/svg";
-const W = 760, H = 290, BASE = 150, BELOW = 70;  // the first group stands on the axis, the second hangs from it
+const H = 290, BASE = 150, BELOW = 70;  // the first group stands on the axis, the second hangs from it
 
 function draw(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -9,8 +9,12 @@ function draw(tag, attributes, text) {
   return element;
 }
 
+// Drawn as wide as its place, so that letters keep their size on a phone.
+const roomFor = (svg, most) => Math.min(most, Math.max(300, Math.round(svg.clientWidth) || most));
+
 // groups: [{ values, className }]; returns the function that moves the threshold line.
 export function histogram(svg, groups, { label, digits = 4, range = [], axes = false }) {
+  const W = roomFor(svg, 760);
   const all = [...groups.flatMap((group) => group.values), ...range];
   const low = Math.min(...all), high = Math.max(...all);
   const span = high - low || Math.abs(high) || 1;
@@ -57,9 +61,11 @@ export function histogram(svg, groups, { label, digits = 4, range = [], axes = f
 }
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
-const CHART = { w: 1200, h: 230, left: 56, right: 12, top: 18, bottom: 44 };
-export function controlChart(svg, points, { label, when, pick }) {
-  const { w, h, left, right, top, bottom } = CHART;
+const CHART = { h: 230, left: 56, right: 12, top: 18, bottom: 44 };
+export function controlChart(svg, all, { label, when, pick }) {
+  const { h, left, right, top, bottom } = CHART;
+  const w = roomFor(svg, 1800);
+  const points = all.slice(-Math.floor((w - left - right) / 4));
   const ratio = (point) => Math.max(0, point.score) / point.threshold;
   const x = (i) => left + ((w - left - right) * (i + 0.5)) / points.length;
   const y = (value) => top + (h - top - bottom) * (1 - value / (1 + value));  // the threshold is half way up; nothing runs off
@@ -83,14 +89,14 @@ export function controlChart(svg, points, { label, when, pick }) {
     dot.addEventListener("click", () => pick(point));
     svg.append(dot);
   });
-  [0, Math.floor(points.length / 2), points.length - 1].forEach((i, n) => svg.append(draw("text", { x: n === 0 ? left : n === 2 ? w - right : x(i), y: h - bottom + 20, "text-anchor": ["start", "middle", "end"][n] }, when(points[i].at))));
+  (w < 700 ? [0, -1, points.length - 1] : [0, Math.floor(points.length / 2), points.length - 1]).forEach((i, n) => i >= 0 && svg.append(draw("text", { x: n === 0 ? left : n === 2 ? w - right : x(i), y: h - bottom + 20, "text-anchor": ["start", "middle", "end"][n] }, when(points[i].at))));
   svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 4, "text-anchor": "middle" }, "parts in the order they were judged"));
   svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "score ÷ limit"));
 }
 
 // The share of planted defects that were found, by size: { size (pixels), found, planted } each.
 export function detectionCurve(svg, sizes, { label, a90 }) {
-  const w = 620, h = 240, left = 56, right = 14, top = 14, bottom = 48;
+  const w = roomFor(svg, 620), h = 240, left = 56, right = 14, top = 14, bottom = 48;
   const low = Math.log(Math.max(0.5, Math.min(...sizes.map((each) => each.size)) * 0.8)), high = Math.log(Math.max(...sizes.map((each) => each.size)) * 1.25);
   const x = (size) => left + ((Math.log(size) - low) / (high - low || 1)) * (w - left - right);
   const y = (share) => top + (1 - share) * (h - top - bottom);

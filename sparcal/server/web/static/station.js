@@ -203,7 +203,7 @@ async function showQueue() {
 
 // Shortcuts: one table per page, shown on "?"; none acts while somebody types, and a slider keeps its arrows.
 // A key that decides can be switched off, and waits a moment: more letters so soon come from a scanner, not from a hand.
-const SCANNER_MS = 80;
+const SCANNER_MS = 120;
 const shortcuts = new Map();
 // `of` says what a key is about at the moment it is pressed, whatever is chosen a moment later.
 export function shortcut(key, meaning, action, { decides = false, of = () => undefined } = {}) { shortcuts.set(key, { meaning, action, decides, of }); }
