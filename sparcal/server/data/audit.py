@@ -15,9 +15,10 @@ _SAID = {
     "keep": "kept the old reference instead of lot {lot}",
     "discard": "discarded lot {lot}",
     "roll back": "went back to lot {lot}",
-    "confirm": "confirmed {image} as {verdict}",
+    "confirm": "found {image} {finding}, as {by} had judged it",
+    "judge again": "had {images} judged again, which {source} had judged before",
     "forget": "forgot {images} that {by} had judged",
-    "overrule": "overruled {image}, which was {verdict}",
+    "overrule": "found {image} {finding}, though {by} had judged it {verdict}",
     "watch": "switched the judging of the watched folder {on}",
 }
 
@@ -28,7 +29,7 @@ _LOGGED = {
     "activate": "made lot {lot} active",
     "threshold": "set the threshold of lot {lot} by hand",
 }
-_NAMED = ("image", "images", "on", "verdict")
+_NAMED = ("image", "images", "on", "verdict", "finding", "source")
 _SAME_S = 5.0
 
 
@@ -49,13 +50,26 @@ def _entry(row: Row) -> dict[str, Any]:
         detail["images"] = f"{detail['images']} image{'' if detail['images'] == 1 else 's'}"
     if "on" in detail:
         detail["on"] = "on" if detail["on"] else "off"
-    by = f"lot {row['lot']}" if row["lot"] else "the station's own reference"
+    by = _reference(row["lot"])
+    if "verdict" in detail:
+        passed = (detail["verdict"] == "pass") == (row["kind"] == "confirm")
+        detail["finding"] = "good" if passed else "defective"
+        detail["verdict"] = "good" if detail["verdict"] == "pass" else "defective"
+    if row["kind"] == "judge again":
+        detail["source"] = _reference(detail["from"])
     said = _SAID[row["kind"]].format(lot=row["lot"], by=by, **{k: detail.get(k, "") for k in _NAMED})
     if row["kind"] == "roll back" and not row["lot"]:
         said = "went back to the station's own reference"
     if detail.get("threshold") is not None:
         said += f" with the threshold set by hand to {detail['threshold']:.4g}"
-    return {"at": row["at"], "operator": row["operator"], "kind": row["kind"], "lot": row["lot"], "sentence": said}
+    if detail.get("reason"):
+        said += f", although a check said stop: “{detail['reason']}”"
+    entry = {"at": row["at"], "operator": row["operator"], "kind": row["kind"], "lot": row["lot"], "sentence": said}
+    return entry | ({"replaced": detail["instead of"]} if "instead of" in detail else {})
+
+
+def _reference(lot: str) -> str:
+    return f"lot {lot}" if lot else "the station's own reference"
 
 
 def _from_history(line: dict[str, Any]) -> dict[str, Any]:

@@ -37,12 +37,13 @@ def read_draft(connection: sqlite3.Connection, draft: int) -> Row:
     return row
 
 
-def latest_open(connection: sqlite3.Connection) -> Row | None:
-    """The draft somebody was last working on."""
-    row: Row | None = connection.execute(
-        "SELECT * FROM drafts WHERE state IN ('open', 'calibrating', 'calibrated') ORDER BY id DESC LIMIT 1"
-    ).fetchone()
-    return row
+def open_drafts(connection: sqlite3.Connection) -> list[Row]:
+    """Every draft that is not decided yet, the newest first, with how many images it holds and how many are good."""
+    return connection.execute(
+        "SELECT drafts.*, count(draft_images.sha) AS images, coalesce(sum(draft_images.good), 0) AS good FROM drafts "
+        "LEFT JOIN draft_images ON draft_images.draft = drafts.id "
+        "WHERE drafts.state IN ('open', 'calibrating', 'calibrated') GROUP BY drafts.id ORDER BY drafts.id DESC"
+    ).fetchall()
 
 
 def require(row: Row, *states: str) -> None:

@@ -1,44 +1,77 @@
-"""Lots as the pages need them, read from the station's own files, and the decisions that are taken about them.
-
-A decision is one transaction: it is refused, or it is in the database and in the station's files before anybody is
-told so. If the process dies in between, the transaction is undone and the operator decides again.
-"""
+"""Lots as the pages need them, read from the station's own files."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from safetensors import safe_open
 
 from sparcal.calibration.thresholds import by_hand
-from sparcal.errors import DataError
-from sparcal.files.json_record import now, read_json
-from sparcal.server.data import drafts
-from sparcal.server.data.corrections import REMOVES_NOTHING
-from sparcal.server.data.database import Database, packed, unpacked
+from sparcal.files.hashing import text_digest
+from sparcal.files.json_record import read_json
+from sparcal.server.data.check_words import check_title, plain_sentence
+from sparcal.server.data.corrections import OFFERED, REMOVES_NOTHING
+from sparcal.server.data.trend import lot_counts
 from sparcal.server.refusals import ConflictError, NotFoundError
 from sparcal.server.sentences import without_paths
 from sparcal.station.folder import StationFolder
 
-if TYPE_CHECKING:
-    from sparcal.station.station import Station
-
+LotState = Literal["active", "replaced", "kept", "discarded", "undecided"]
 _MAPS = "maps.safetensors"
 _ENERGY = "removed"
 
 
+@dataclass(frozen=True)
+class LotFacts:
+    """What the database and the station's history know about lots.
+
+    Args:
+        counts: judged, passed and failed, by lot.
+        drafts: the draft that each lot was made from.
+    """
+
+    active: str
+    once_active: frozenset[str]
+    outcomes: dict[str, str]
+    counts: dict[str, dict[str, int]]
+    drafts: dict[str, int]
+
+    @classmethod
+    def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotFacts:
+        """As they are now."""
+        made = connection.execute("SELECT id, name, state FROM drafts WHERE result IS NOT NULL ORDER BY id").fetchall()
+        past = {str(line["lot"]) for line in station.history() if line.get("event") == "activate" and line.get("lot")}
+        return cls(
+            station.active() or "",
+            frozenset(past),
+            {row["name"]: row["state"] for row in made},
+            lot_counts(connection),
+            {row["name"]: row["id"] for row in made},
+        )
+
+    def state(self, name: str) -> LotState:
+        """What became of a lot."""
+        if name == self.active:
+            return "active"
+        if self.outcomes.get(name) == "discarded":
+            return "discarded"
+        if name in self.once_active:
+            return "replaced"
+        return "undecided" if self.outcomes.get(name) == "calibrated" else "kept"
+
+
 def lot_key(lot: str) -> str:
     """A hash that stands for a lot in file names; the empty name is the station's own reference."""
-    return hashlib.sha256(lot.encode("utf-8", "surrogatepass")).hexdigest()
+    return text_digest(lot)
 
 
 def comparison_key(draft: int, side: str) -> str:
     """The same for one side of a draft's comparison."""
-    return hashlib.sha256(f"draft {draft}\0{side}".encode()).hexdigest()
+    return text_digest(f"draft {draft}\0{side}")
 
 
 def active_lot(station: StationFolder) -> dict[str, Any]:
@@ -65,44 +98,53 @@ def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any
     return threshold
 
 
-def summary(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
+def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
     """One row in the list of lots."""
     threshold = threshold_of(station, found)
+    name = found["name"]
     return {
-        "name": found["name"],
+        "name": name,
         "created": found["created"],
         "operator": found["operator"],
         "k": len(found["images"]),
-        "correction": found["correction"],
+        "correction": OFFERED.get(found["correction"], found["correction"]),
         "threshold": threshold["value"],
         "by_hand": threshold["basis"] == "by hand",
         "worst": found["verdict"],
-        "discarded": found["name"] in gone,
+        "state": facts.state(name),
+        "counts": facts.counts.get(name, {"scored": 0, "passed": 0, "failed": 0}),
+        "self_test": found.get("self_test"),
     }
 
 
-def detail(station: StationFolder, found: dict[str, Any], gone: set[str]) -> dict[str, Any]:
+def detail(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
     """One lot in full."""
     folders = {f"{Path(path).parent}/": "" for path, _ in found["images"]}
     known = {**folders, str(station.root): station.root.name}
     return {
-        **summary(station, found, gone),
+        **summary(station, found, facts),
         "sentence": found["choice"]["sentence"],
         "threshold_sentence": threshold_of(station, found)["sentence"],
+        "promise": _promise(threshold_of(station, found)),
         "checks": [shown_check(check, known) for check in found["checks"]],
         "images": [{"name": Path(path).name, "sha256": sha} for path, sha in found["images"]],
+        "draft": facts.drafts.get(found["name"]),
         "removed_energy": _removed_energy(station, found),
     }
 
 
 def shown_check(check: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
-    """A check as pages show it: without paths."""
-    number = check["number"]
+    """A check as pages show it: in plain words first, and without paths."""
+    number, name, verdict = check["number"], check["name"], check["verdict"]
+    sentence = without_paths(check["sentence"], known)
+    images = [Path(image).name for image in check.get("images", ())]
     return {
-        "name": check["name"],
+        "name": name,
+        "title": check_title(name),
         "number": number if number is not None and math.isfinite(number) else None,
-        "verdict": check["verdict"],
-        "sentence": without_paths(check["sentence"], known),
+        "verdict": verdict,
+        "plain": plain_sentence(name, verdict, sentence, images),
+        "sentence": sentence,
     }
 
 
@@ -115,11 +157,6 @@ def _removed_energy(station: StationFolder, found: dict[str, Any]) -> list[list[
             return None
         shares: list[list[float]] = maps.get_tensor(_ENERGY).astype(float).round(4).tolist()
     return shares
-
-
-def discarded(connection: sqlite3.Connection) -> set[str]:
-    """Lots that somebody discarded; their files stay, because lots never change."""
-    return {row["lot"] for row in connection.execute("SELECT lot FROM decisions WHERE kind = 'discard'")}
 
 
 def require_new(station: StationFolder, name: str) -> None:
@@ -135,83 +172,50 @@ def require_known(station: StationFolder, name: str) -> dict[str, Any]:
     return station.read_lot(name)
 
 
-def record(
-    connection: sqlite3.Connection, kind: str, lot: str, operator: str, detail: dict[str, Any] | None = None
-) -> None:
-    """Add a decision about a lot."""
-    connection.execute(
-        "INSERT INTO decisions (at, operator, kind, lot, detail) VALUES (?, ?, ?, ?, ?)",
-        (now(), operator, kind, lot, packed(detail or {})),
-    )
-
-
-def activate(database: Database, station: StationFolder, lot: str | None, *, operator: str) -> None:
-    """Have a lot judge from now on, or the station's own reference (None)."""
-    if lot is not None:
-        require_known(station, lot)
-    opened = _open(station)
-    with database.write() as connection:
-        if lot in discarded(connection):
-            raise ConflictError(f"Lot {lot!r} was discarded, so it cannot judge: calibrate a new one.")
-        record(connection, "roll back", lot or "", operator, {"from": station.active() or ""})
-        opened.activate(lot, operator=operator)
-
-
-def decide_draft(
-    database: Database,
-    station: StationFolder,
-    draft: int,
-    outcome: drafts.DraftDecision,
-    *,
-    operator: str,
-    threshold: float | None = None,
-) -> None:
-    """Accept a calibrated lot, keep the old reference, or discard the draft."""
-    if threshold is not None and outcome != "accept":
-        raise DataError("A threshold can be set by hand only when a lot is accepted: leave it out.")
-    opened = _open(station)
-    with database.write() as connection:
-        row = drafts.close_draft(connection, draft, outcome)
-        result = unpacked(row["result"]) or {}
-        detail = {"draft": draft, "instead of": station.active() or ""}
-        record(
-            connection,
-            outcome,
-            row["name"],
-            operator,
-            detail | ({"threshold": threshold} if threshold is not None else {}),
-        )
-        if outcome != "accept":
-            return
-        if threshold is not None and threshold != result.get("threshold"):
-            opened.set_threshold(row["name"], image=threshold, operator=operator)
-        opened.activate(row["name"], operator=operator)
-
-
 def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, Any]:
     """What was fitted, in a few words."""
     return {
         "host": str(facts.get("host", "")),
         "encoder": str(facts.get("encoder_id", "")),
         "training": len(facts.get("images", [])),
-        "lots": len(station.read_lots()),
+        "lots": sum(1 for _ in station.lots.glob("*/lot.json")),
     }
 
 
 def lot_differences(station: StationFolder, first: str, second: str) -> list[dict[str, Any]]:
     """Two lots side by side, one fact per row."""
-    for name in (first, second):
-        require_known(station, name)
-    return _open(station).compare(first, second)
+    a, b = (require_known(station, name) for name in (first, second))
+    shared = {sha for _, sha in a["images"]} & {sha for _, sha in b["images"]}
+    checks = [{check["name"]: check["verdict"] for check in one["checks"]} for one in (a, b)]
+    rows: list[tuple[str, Any, Any]] = [
+        ("calibrated", a["created"], b["created"]),
+        ("by", a["operator"], b["operator"]),
+        ("good parts shown", len(a["images"]), len(b["images"])),
+        ("good parts in both", len(shared), len(shared)),
+        ("method", *(OFFERED.get(one["correction"], one["correction"]) for one in (a, b))),
+        ("threshold", *(threshold_of(station, one)["value"] for one in (a, b))),
+        ("threshold from", *(threshold_of(station, one)["basis"] for one in (a, b))),
+        ("planted defects found", _found_share(a), _found_share(b)),
+        *((check_title(name), checks[0].get(name), checks[1].get(name)) for name in checks[0] | checks[1]),
+    ]
+    return [{"what": what, "first": x, "second": y} for what, x, y in rows if x is not None or y is not None]
+
+
+def _promise(threshold: dict[str, Any]) -> str:
+    """What the threshold promises about good parts, in plain words."""
+    asked = threshold["false_reject"]
+    if asked is None:
+        return "It was set by hand, so nothing is promised about good parts."
+    if threshold["free"]:
+        return f"At most {asked:.0%} of good parts are rejected on average, whatever their scores look like."
+    return f"At most {asked:.0%} of good parts should be rejected, but the parts shown are too few to promise it."
+
+
+def _found_share(found: dict[str, Any]) -> str | None:
+    test = found.get("self_test")
+    return f"{test['found']} of {test['planted']}" if test else None
 
 
 def _active_since(station: StationFolder) -> str | None:
     path = station.root / "active"
     return str(read_json(path)["since"]) if path.is_file() else None
-
-
-def _open(station: StationFolder) -> Station:
-    """The station for decisions, opened before a transaction begins: the first time loads torch."""
-    from sparcal.station.station import Station
-
-    return Station.open(station.root)

@@ -1,4 +1,4 @@
-"""Scored images and what people decided about them: the latest decision counts, and every one is kept."""
+"""Scored images and what people found: the latest finding counts, and every one is kept."""
 
 from __future__ import annotations
 
@@ -12,32 +12,55 @@ from sparcal.files.json_record import now
 from sparcal.server.data.database import packed
 from sparcal.server.refusals import ConflictError, NotFoundError
 
-Review = Literal["confirm", "overrule"]
+Finding = Literal["good", "defective"]
+ScoreFilter = Literal["all", "open", "fail", "pass", "overruled", "error"]
+ScoreOrder = Literal["newest", "worst"]
 
+# `decision` says how the finding stands to the verdict: confirm or overrule. That is how it has always been kept.
 _LATEST = (
     "SELECT scores.*, images.name, images.width, images.height, images.kind, "
     "images.state IN ('leaving', 'removed') AS removed, decision.kind AS decision, "
     "decision.operator, decision.at FROM scores JOIN images USING (sha) LEFT JOIN decisions AS decision ON "
     "decision.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id) "
 )
-_FILTERS = {
+_FILTERS: dict[ScoreFilter, str] = {
     "all": "",
     "open": " AND decision.kind IS NULL AND scores.problem IS NULL",
     "fail": " AND scores.verdict = 'fail'",
+    "pass": " AND scores.verdict = 'pass'",
     "overruled": " AND decision.kind = 'overrule'",
     "error": " AND scores.problem IS NOT NULL",
 }
-Filter = Literal["all", "open", "fail", "overruled", "error"]
+_ORDERS: dict[ScoreOrder, str] = {
+    "newest": "scores.id DESC",
+    "worst": "scores.problem IS NULL, scores.score DESC, scores.id",
+}
+_COLUMNS = (
+    "image", "sha256", "lot", "score", "threshold", "verdict", "finding", "operator", "decided", "final", "problem",
+)  # fmt: skip
 
 
-def list_worst_first(
-    connection: sqlite3.Connection, lot: str, *, which: Filter = "all", limit: int = 100, offset: int = 0
+def read_scores(
+    connection: sqlite3.Connection,
+    lot: str,
+    *,
+    order: ScoreOrder = "worst",
+    which: ScoreFilter = "all",
+    search: str = "",
+    limit: int = 100,
+    offset: int = 0,
 ) -> list[Row]:
-    """Scores of a lot, the most anomalous first; images that could not be scored come before all."""
+    """Scores of a lot: the newest first, or the most anomalous, after images that could not be scored.
+
+    Args:
+        search: part of an image's name; empty means all.
+        limit: -1 for all.
+    """
+    named = "" if not search else " AND images.name LIKE :search ESCAPE '\\'"
+    values = {"lot": lot, "search": f"%{_literal(search)}%", "limit": limit, "offset": offset}
     return connection.execute(
-        f"{_LATEST} WHERE scores.lot = ?{_FILTERS[which]} "
-        "ORDER BY scores.problem IS NULL, scores.score DESC, scores.id LIMIT ? OFFSET ?",
-        (lot, limit, offset),
+        f"{_LATEST} WHERE scores.lot = :lot{_FILTERS[which]}{named} ORDER BY {_ORDERS[order]} LIMIT :limit OFFSET :offset",
+        values,
     ).fetchall()
 
 
@@ -49,16 +72,26 @@ def read_score(connection: sqlite3.Connection, score: int) -> Row:
     return row
 
 
+def other_scores(connection: sqlite3.Connection, row: Row) -> list[Row]:
+    """What other references said about the same image, the latest first."""
+    query = f"{_LATEST} WHERE scores.sha = ? AND scores.id <> ? ORDER BY scores.id DESC"
+    return connection.execute(query, (row["sha"], row["id"])).fetchall()
+
+
 def counts(connection: sqlite3.Connection, lot: str) -> dict[str, int]:
     """How many images of a lot passed, failed, could not be scored, and were decided on."""
     row = connection.execute(
         "SELECT count(*) AS scored, coalesce(sum(verdict = 'pass'), 0) AS passed, "
-        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors, "
-        "coalesce(sum(decision = 'confirm'), 0) AS confirmed, coalesce(sum(decision = 'overrule'), 0) AS overruled "
-        f"FROM ({_LATEST} WHERE scores.lot = ?)",
+        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors "
+        "FROM scores WHERE lot = ?",
         (lot,),
     ).fetchone()
-    return dict(row)
+    words = connection.execute(
+        "SELECT coalesce(sum(kind = 'confirm'), 0) AS confirmed, coalesce(sum(kind = 'overrule'), 0) AS overruled "
+        "FROM (SELECT kind, max(id) FROM decisions WHERE lot = ? AND score IS NOT NULL GROUP BY score)",
+        (lot,),
+    ).fetchone()
+    return dict(row) | dict(words)
 
 
 def arrive(connection: sqlite3.Connection, sha: str, lot: str) -> None:
@@ -96,28 +129,40 @@ def add(connection: sqlite3.Connection, sha: str, lot: str, result: dict[str, An
     connection.execute("DELETE FROM arrivals WHERE sha = ? AND lot = ?", (sha, lot))
 
 
-def review(connection: sqlite3.Connection, score: int, word: Review, operator: str) -> None:
-    """Keep that somebody confirmed or overruled a verdict."""
+def review(connection: sqlite3.Connection, score: int, finding: Finding, operator: str) -> None:
+    """Keep that somebody looked at a part and found it good or defective."""
     row = read_score(connection, score)
     if row["verdict"] is None:
-        raise ConflictError(f"{row['name']} was not scored, so there is no verdict to {word}.")
+        raise ConflictError(f"{row['name']} was not scored, so there is no verdict to decide on.")
     if row["removed"]:
-        raise ConflictError(f"{row['name']} was removed, so nobody can look at it and {word} its verdict.")
+        raise ConflictError(f"{row['name']} was removed, so nobody can look at it and decide.")
+    kind = "confirm" if (finding == "good") == (row["verdict"] == "pass") else "overrule"
     detail = {"image": row["name"], "sha256": row["sha"], "verdict": row["verdict"], "score": row["score"]}
     connection.execute(
         "INSERT INTO decisions (at, operator, kind, lot, score, detail) VALUES (?, ?, ?, ?, ?, ?)",
-        (now(), operator, word, row["lot"], score, packed(detail)),
+        (now(), operator, kind, row["lot"], score, packed(detail)),
     )
 
 
-def confirmed_good(connection: sqlite3.Connection, lot: str, *, limit: int) -> list[str]:
-    """Images, still here, that a person holds to be good: confirmed passes and overruled failures, best first."""
-    rows = connection.execute(
-        f"SELECT sha FROM ({_LATEST} WHERE scores.lot = ?) WHERE NOT removed AND ((verdict = 'pass' AND decision = "
-        "'confirm') OR (verdict = 'fail' AND decision = 'overrule')) ORDER BY score LIMIT ?",
+def found_good(connection: sqlite3.Connection, lot: str, *, limit: int = -1, overruled: bool = True) -> list[Row]:
+    """Images, still here, that a person found good; the best first.
+
+    Args:
+        overruled: also those that the station had failed.
+    """
+    also = " OR (verdict = 'fail' AND decision = 'overrule')" if overruled else ""
+    return connection.execute(
+        f"SELECT * FROM ({_LATEST} WHERE scores.lot = ?) WHERE NOT removed AND "
+        f"((verdict = 'pass' AND decision = 'confirm'){also}) ORDER BY score LIMIT ?",
         (lot, limit),
-    )
-    return [row["sha"] for row in rows]
+    ).fetchall()
+
+
+def finding_of(row: Row) -> Finding | None:
+    """What the last person who looked at a part found."""
+    if row["decision"] is None:
+        return None
+    return "good" if final_verdict(row) == "pass" else "defective"
 
 
 def final_verdict(row: Row) -> str:
@@ -133,28 +178,19 @@ def as_csv(rows: list[Row]) -> str:
     """One line per image; names that a spreadsheet would run as a formula are disarmed."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(
-        (
-            "image",
-            "sha256",
-            "lot",
-            "score",
-            "threshold",
-            "verdict",
-            "decision",
-            "operator",
-            "decided",
-            "final",
-            "problem",
-        )
-    )
+    writer.writerow(_COLUMNS)
     for row in rows:
         number = "" if row["score"] is None else f"{row['score']:.6g}"
         limit = "" if row["threshold"] is None else f"{row['threshold']:.6g}"
-        texts = (row["verdict"], row["decision"], row["operator"], row["at"], final_verdict(row), row["problem"])
+        texts = (row["verdict"], finding_of(row), row["operator"], row["at"], final_verdict(row), row["problem"])
         cells = [_disarmed(row["name"]), row["sha"], _disarmed(row["lot"]), number, limit]
         writer.writerow([*cells, *(_disarmed(text or "") for text in texts)])
     return out.getvalue()
+
+
+def _literal(text: str) -> str:
+    """A text for LIKE in which no letter has a special meaning."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _disarmed(text: str) -> str:

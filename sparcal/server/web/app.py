@@ -16,7 +16,7 @@ from starlette.templating import Jinja2Templates
 from sparcal import __version__
 from sparcal.server.settings import WebSettings
 from sparcal.server.web import errors, pages
-from sparcal.server.web.api import drafts, images, jobs, judge, lots, models
+from sparcal.server.web.api import drafts, images, jobs, judge, lots, models, trend
 from sparcal.server.web.context import Context
 from sparcal.server.web.security import Guard
 from sparcal.server.work.supervisor import Supervisor
@@ -69,7 +69,7 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
     app.state.context = context
     environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined)
     app.state.templates = Jinja2Templates(env=environment)
-    for part in (jobs, drafts, judge, lots, images):
+    for part in (jobs, drafts, judge, trend, lots, images):
         app.include_router(part.router, prefix="/api")
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")

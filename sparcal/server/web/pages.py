@@ -7,17 +7,21 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from sparcal.server.data import drafts, sessions
 from sparcal.server.data.corrections import OFFERED
 from sparcal.server.data.lots import active_lot
+from sparcal.server.data.report import lot_report
+from sparcal.server.web.api.models.fields import LARGEST_ID
 from sparcal.server.web.context import Context, Here
 from sparcal.server.web.errors import names_of
 from sparcal.server.web.security import SESSION_S, WRONG_TOKEN_PAUSE_S, is_over_tls
 
 router = APIRouter(include_in_schema=False)
+DraftNumber = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
+LotName = Annotated[str, Query(min_length=1, max_length=200)]
 
 
 @router.get("/")
@@ -33,13 +37,11 @@ def judge_page(request: Request, here: Here) -> Response:
 
 
 @router.get("/new")
-def new_page(request: Request, here: Here, draft: str | None = None) -> Response:
-    """A new lot; without a number, the one somebody was last working on."""
-    if draft is None:
+def new_page(request: Request, here: Here, draft: DraftNumber = None) -> Response:
+    """A new lot, or one in the making; without a number, all that are."""
+    if draft is not None:
         with here.database.read() as connection:
-            row = drafts.latest_open(connection)
-        if row is not None:
-            return RedirectResponse(f"/new?draft={row['id']}", status_code=307)
+            drafts.read_draft(connection, draft)  # a page says so if there is none
     return _page(request, here, "new", corrections=OFFERED)
 
 
@@ -47,6 +49,12 @@ def new_page(request: Request, here: Here, draft: str | None = None) -> Response
 def lots_page(request: Request, here: Here) -> Response:
     """All lots and who decided what."""
     return _page(request, here, "lots")
+
+
+@router.get("/report")
+def report_page(request: Request, here: Here, lot: LotName) -> Response:
+    """One lot on paper: to be printed, or saved as PDF by the browser."""
+    return _page(request, here, "report", report=lot_report(here.database, here.station, lot))
 
 
 @router.get("/api/docs")

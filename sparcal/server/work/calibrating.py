@@ -128,6 +128,7 @@ class Calibrating:
                 "own": list(record.image.own),
                 "lot": list(record.image.lot),
             },
+            "self_test": record.to_json().get("self_test"),
             "checks": [shown_check(check.to_json(), self._known(draft)) for check in record.checks],
         }
 

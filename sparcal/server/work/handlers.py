@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparcal.server.data import drafts
 from sparcal.server.data.database import Database
 from sparcal.server.data.jobs import Job
 from sparcal.server.data.store import Store
@@ -55,8 +56,26 @@ class Tasks:
         """Add good parts to the station; its own reference is fitted anew, lots stay as they are."""
         usable = self.reading.named("parts", [sha for sha in shas if self.reading.usable(sha)])
         if not usable:
-            raise ConflictError("None of the parts is here any more: confirm others.")
+            raise ConflictError("None of the parts is here any more: judge others.")
         self.loaded.reload()  # parts may have been added on the command line meanwhile
-        self.loaded.reload(self.loaded.station.add(list(usable), operator=operator, progress=report))
+        doubtful = self._doubtful(list(usable))
+        passed = [path for path in usable if path not in doubtful]
+        if passed:
+            self.loaded.reload(self.loaded.station.add(passed, operator=operator, progress=report))
         held = {digest for _, digest in self.loaded.station.record.images}
-        return f"{len(held & set(shas))} of {len(shas)} parts are in the station now, {len(held)} in all."
+        left_out = (
+            f" Left out, because a check says stop: {', '.join(path.name for path in doubtful)}." if doubtful else ""
+        )
+        return f"{len(held & set(shas))} of {len(shas)} parts are in the station now, {len(held)} in all.{left_out}"
+
+    def _doubtful(self, paths: list[Path]) -> set[Path]:
+        """Parts that a check says stop to, in groups that a check can take; one part alone cannot be compared."""
+        groups = -(-len(paths) // drafts.MOST)
+        doubtful: set[Path] = set()
+        for number in range(groups):
+            group = paths[number::groups]
+            if len(group) < drafts.FEWEST:
+                continue
+            checks = self.loaded.station.check(group)
+            doubtful |= {Path(image) for check in checks if check.verdict == "stop" for image in check.images}
+        return doubtful

@@ -32,8 +32,9 @@ class Judging:
         lot = self.loaded.lot(name)
         done = 0
         while waiting := self._waiting(name):
+            total = done + len(waiting)
             for sha in waiting:
-                report(done, done + len(waiting))
+                report(done, total)
                 report.step_aside()
                 self._judge(lot, name, sha)
                 done += 1

@@ -30,8 +30,9 @@ class Reading:
         """Decode what has arrived, and make its thumbnails."""
         done = 0
         while waiting := self._unread():
+            total = done + len(waiting)
             for sha in waiting:
-                report(done, done + len(waiting))
+                report(done, total)
                 self.usable(sha)
                 done += 1
         report(done, done)
@@ -98,7 +99,9 @@ class Reading:
 
     def _unread(self) -> list[str]:
         with self.database.read() as connection:
-            return [row["sha"] for row in connection.execute("SELECT sha FROM images WHERE state = 'new' LIMIT 50")]
+            return [
+                row["sha"] for row in connection.execute("SELECT sha FROM images WHERE state = 'new' ORDER BY rowid")
+            ]
 
     def _note(self, sha: str, state: str, size: tuple[int, int] | None, problem: str | None) -> None:
         width, height = size or (None, None)

@@ -26,7 +26,7 @@ def test_a_transaction_that_fails_leaves_nothing(database):
     with pytest.raises(ValueError, match="half way"):
         stumble()
     with database.read() as connection:
-        assert drafts.latest_open(connection) is None
+        assert drafts.open_drafts(connection) == []
 
 
 def test_a_database_of_another_version_is_refused(database):
@@ -57,7 +57,7 @@ def write_for_ever(path, answered):
     database = Database(path)
     while True:
         with database.write() as connection:
-            scores.review(connection, 1, "confirm", "A. Roth")
+            scores.review(connection, 1, "defective", "A. Roth")
         answered.value += 1
 
 

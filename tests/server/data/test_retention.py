@@ -45,7 +45,7 @@ class Station:
     def send(self, number, *, path="/inspection/images", size=100):
         return self.client.post(f"/api{path}", params={"name": f"{number}.png"}, content=content(number, size))
 
-    def judged(self, number, *, word=None, lot="", size=100):
+    def judged(self, number, *, found=None, lot="", size=100):
         """An image that was sent, read and scored, and perhaps decided on; its hash."""
         sha = self.send(number, size=size).json()["sha"]
         with self.database.write() as connection:
@@ -53,8 +53,8 @@ class Station:
             connection.execute("DELETE FROM arrivals WHERE sha = ?", (sha,))
             scores.add(connection, sha, lot, MEASURED)
             row = connection.execute("SELECT id FROM scores WHERE sha = ? AND lot = ?", (sha, lot)).fetchone()
-            if word:
-                scores.review(connection, row["id"], word, "A. Roth")
+            if found:
+                scores.review(connection, row["id"], found, "A. Roth")
         for picture in (self.store.picture(sha, "thumb"), self.store.heat(sha, "0" * 64)):
             picture.parent.mkdir(parents=True, exist_ok=True)
             picture.write_bytes(b"picture")
@@ -89,7 +89,7 @@ def assert_whole(database, store):
 
 
 def test_the_oldest_judged_images_make_room_and_leave_their_scores_and_decisions(full):
-    shas = [full.judged(0, word="confirm"), full.judged(1), full.judged(2), full.judged(3)]
+    shas = [full.judged(0, found="defective"), full.judged(1), full.judged(2), full.judged(3)]
     assert full.send(4).status_code == 201
     assert full.states()[shas[0]] == "removed"
     assert full.here() == {*shas[1:], hashlib.sha256(content(4)).hexdigest()}
@@ -98,7 +98,11 @@ def test_the_oldest_judged_images_make_room_and_leave_their_scores_and_decisions
     assert full.send(5).status_code == 201
     rows = {row["sha"]: row for row in full.client.get("/api/scores").json()["scores"]}
     assert [rows[sha]["removed"] for sha in shas] == [True, True, False, False]
-    assert (rows[shas[0]]["score"], rows[shas[0]]["decision"], rows[shas[0]]["operator"]) == (3.0, "confirm", "A. Roth")
+    assert (rows[shas[0]]["score"], rows[shas[0]]["finding"], rows[shas[0]]["operator"]) == (
+        3.0,
+        "defective",
+        "A. Roth",
+    )
     lines = list(csv.DictReader(io.StringIO(full.client.get("/api/scores.csv").text)))
     assert {line["sha256"] for line in lines} == set(shas)
     for what in ("thumb", "native", "heat"):
@@ -124,7 +128,7 @@ def assert_no_leftovers(station, images):
 
 def test_what_is_still_needed_stays_and_the_sentence_says_what_to_do(full):
     draft = full.client.post("/api/drafts", json={"name": "L1"}).json()["id"]
-    kept = [full.judged(0, word="overrule"), full.judged(1)]
+    kept = [full.judged(0, found="good"), full.judged(1)]
     assert full.send(1, path=f"/drafts/{draft}/images").status_code == 201
     assert full.send(2).status_code == 201, "it waits to be scored"
     kept.append(full.judged(3))
@@ -152,7 +156,7 @@ def test_what_is_still_needed_stays_and_the_sentence_says_what_to_do(full):
 
 
 def test_unmarked_images_of_decided_drafts_and_parts_that_are_being_added(full):
-    shas = [full.judged(number, word="confirm") for number in range(4)]
+    shas = [full.judged(number, found="defective") for number in range(4)]
     with full.database.write() as connection:
         old = connection.execute(
             "INSERT INTO drafts (name, state, created, result) VALUES ('L0', 'accepted', '', '{}')"
@@ -172,15 +176,15 @@ def test_unmarked_images_of_decided_drafts_and_parts_that_are_being_added(full):
 
 
 def test_a_word_that_was_taken_back_protects_no_longer(full):
-    sha = full.judged(0, word="overrule")
+    sha = full.judged(0, found="good")
     with full.database.write() as connection:
         assert retention.may_go(connection) == []
-        scores.review(connection, 1, "confirm", "B. Kern")
+        scores.review(connection, 1, "defective", "B. Kern")
         assert [row["sha"] for row in retention.may_go(connection)] == [sha]
 
 
 def test_an_operator_forgets_what_a_lot_has_judged(full):
-    shas = [full.judged(0, lot="L1"), full.judged(1, lot="L1", word="overrule"), full.judged(2, lot="L2")]
+    shas = [full.judged(0, lot="L1"), full.judged(1, lot="L1", found="good"), full.judged(2, lot="L2")]
     before = full.client.get("/api/inspection/store", params={"lot": "L1"}).json()
     assert before == {
         "lot": "L1",
@@ -205,19 +209,19 @@ def test_an_operator_forgets_what_a_lot_has_judged(full):
 
 
 def test_a_removed_image_cannot_be_judged_or_offered_but_is_listed(full):
-    sha = full.judged(0, word="overrule")
+    sha = full.judged(0, found="good")
     full.client.post("/api/inspection/forget", json={"lot": "", "operator": "B. Kern", "overruled": True})
-    refused = full.client.post("/api/scores/1/decision", json={"decision": "confirm", "operator": "A. Roth"})
+    refused = full.client.post("/api/scores/1/decision", json={"finding": "defective", "operator": "A. Roth"})
     assert (refused.status_code, "0.png was removed, so nobody can look at it" in refused.text) == (409, True)
     offered = full.client.post("/api/drafts/from-confirmed", json={"name": "L9", "lot": ""})
-    assert (offered.status_code, "No image of that lot that is still here" in offered.text) == (409, True)
+    assert (offered.status_code, "or its picture is gone" in offered.text) == (409, True)
     with zipfile.ZipFile(io.BytesIO(full.client.get("/api/scores/overruled.zip").content)) as archive:
         assert archive.namelist() == ["scores.csv"]
         assert sha in archive.read("scores.csv").decode()
 
 
 def test_an_image_that_is_sent_again_is_here_again(full):
-    sha = full.judged(0, word="confirm")
+    sha = full.judged(0, found="defective")
     full.client.post("/api/inspection/forget", json={"lot": "", "operator": "B. Kern"})
     assert full.states()[sha] == "removed"
     assert full.send(0).status_code == 201
@@ -228,7 +232,7 @@ def test_an_image_that_is_sent_again_is_here_again(full):
     assert full.client.get("/api/scores/1").json()["verdict"] == "fail", "the score of that day stays"
     assert full.send(0).status_code == 201
     assert full.client.get("/api/scores").json()["waiting"] == 0, "it is here and has its score"
-    assert full.client.get("/api/scores/1").json()["decision"] == "confirm"
+    assert full.client.get("/api/scores/1").json()["finding"] == "defective"
 
 
 def test_an_image_that_is_sent_while_it_leaves_keeps_its_new_file(full):
@@ -324,7 +328,7 @@ def fill_for_ever(folder, started):
             connection.execute("UPDATE images SET state = 'ready' WHERE state = 'new'")
             scores.add(connection, stored.sha, "", MEASURED)
             row = connection.execute("SELECT id FROM scores WHERE sha = ?", (stored.sha,)).fetchone()
-            scores.review(connection, row["id"], "confirm", "A. Roth")
+            scores.review(connection, row["id"], "defective", "A. Roth")
         started.value += 1
 
 

@@ -68,7 +68,7 @@ def test_a_header_that_trickles_in_is_hung_up_on(address):
 def test_half_a_second_request_is_hung_up_on(address):
     answer, waited = left_open(address, HEAD + b"\r\n", HEAD, pause=0.1)
     assert answer.count(b"200 OK") == 1
-    assert waited < 5
+    assert waited < 8, "by our own limit, or by uvicorn's for idle connections, whichever sees it first"
 
 
 def test_half_a_body_is_answered_and_hung_up_on(address):

@@ -60,7 +60,7 @@ def test_an_image_is_decoded_once_and_never_hashed_again(station, database, monk
         assert tasks.run(Job(1, "score", {"lot": ""}, 1), Silent()) == "3 images judged."
     assert (len(decoded), hashed) == (3, [])
     with database.read() as connection:
-        rows = {row["sha"]: row for row in scores.list_worst_first(connection, "")}
+        rows = {row["sha"]: row for row in scores.read_scores(connection, "")}
     judged = {one.sha256: one for one in tasks.loaded.station.own().score([content for _, content in parts.good])}
     assert {sha: row["score"] for sha, row in rows.items()} == {sha: judged[sha].score for sha in shas}
     assert all(store.picture(sha, "thumb").exists() for sha in shas)

@@ -34,6 +34,11 @@ def pixel_bomb(side=60_000):
     )
 
 
+def against(row):
+    """What somebody finds who does not agree with the station."""
+    return "good" if row["verdict"] == "fail" else "defective"
+
+
 def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, parts):
     draft = served.post("/drafts", {"name": "bombs"})["id"]
     whole = parts.good[0][1]
@@ -52,7 +57,7 @@ def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, part
     rows = served.get("/scores", params={"show": "error"})["scores"]
     assert sorted(row["name"] for row in rows) == ["bomb.png", "cut.png", "lie.png"]
     assert all(row["verdict"] is None and row["problem"] for row in rows)
-    refused = served.client.post(f"/api/scores/{rows[0]['id']}/decision", json={"decision": "confirm", "operator": "A"})
+    refused = served.client.post(f"/api/scores/{rows[0]['id']}/decision", json={"finding": "good", "operator": "A"})
     assert refused.status_code == 409
     served.post(f"/drafts/{draft}/decision", {"decision": "discard", "operator": "A. Roth"})
 
@@ -157,7 +162,7 @@ def test_a_worker_killed_while_it_calibrates_leaves_no_partial_lot_and_no_decisi
     with serve(path) as station:
         station.send("/inspection/images", parts.bad[:1])
         row = station.wait(lambda: station.get("/scores")["scores"])[0]
-        station.post(f"/scores/{row['id']}/decision", {"decision": "overrule", "operator": "A. Roth"})
+        station.post(f"/scores/{row['id']}/decision", {"finding": against(row), "operator": "A. Roth"})
 
         draft, job = started(station, "early", parts.good[:6])
         station.wait(lambda: state_of(station, job) == "running")
@@ -191,7 +196,7 @@ def test_a_worker_killed_while_it_calibrates_leaves_no_partial_lot_and_no_decisi
         assert_lots_are_whole(path, ["early", "late", "twice"])
 
         assert station.get("/state")["active"]["name"] == "early"
-        assert station.get(f"/scores/{row['id']}")["decision"] == "overrule"
+        assert station.get(f"/scores/{row['id']}")["overruled"]
         said = [entry["kind"] for entry in station.get("/audit")["entries"]]
         assert (said.count("accept"), said.count("overrule"), said.count("calibrate")) == (1, 1, 3)
     assert not list(path.glob(".tmp-*")), "what the dead left half-written is gone"
@@ -221,7 +226,7 @@ def test_a_killed_server_loses_no_accepted_lot_and_no_decision(parts_and_station
         first.post(f"/drafts/{draft}/decision", {"decision": "accept", "operator": "M. Weber"})
         first.send("/inspection/images", parts.good[4:8] + parts.bad[:2])
         row = first.wait(lambda: first.get("/scores")["scores"])[0]
-        first.post(f"/scores/{row['id']}/decision", {"decision": "overrule", "operator": "A. Roth"})
+        first.post(f"/scores/{row['id']}/decision", {"finding": against(row), "operator": "A. Roth"})
         worker = children(first.process.pid)[0]
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
@@ -232,7 +237,7 @@ def test_a_killed_server_loses_no_accepted_lot_and_no_decision(parts_and_station
     with serve(path) as second:
         active = second.get("/state")["active"]
         assert (active["name"], active["operator"]) == ("L1", "M. Weber")
-        assert second.get(f"/scores/{row['id']}")["decision"] == "overrule"
+        assert second.get(f"/scores/{row['id']}")["overruled"]
         second.idle()
         assert second.get("/scores")["counts"]["scored"] == 6, "what was asked for before is done after"
         assert {e["kind"] for e in second.get("/audit")["entries"]} >= {"accept", "overrule"}

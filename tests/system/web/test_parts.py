@@ -35,9 +35,12 @@ def station(parts_and_station, parts, folder):
 def hold(station, name, *, good):
     """Somebody looks at an image and says what it is."""
     row = next(row for row in station.get("/scores", params={"lot": "L1"})["scores"] if row["name"] == name)
-    word = "confirm" if (row["verdict"] == "pass") == good else "overrule"
-    station.post(f"/scores/{row['id']}/decision", {"decision": word, "operator": "A. Roth"})
+    station.post(f"/scores/{row['id']}/decision", {"finding": "good" if good else "defective", "operator": "A. Roth"})
     return row["sha"]
+
+
+def offered(station):
+    return [part["sha"] for part in station.get("/inspection/parts")["parts"]]
 
 
 def add(station, shas, *, operator="B. Kern"):
@@ -45,21 +48,21 @@ def add(station, shas, *, operator="B. Kern"):
 
 
 def test_only_what_was_confirmed_as_good_is_offered_and_taken(station, parts):
-    assert station.get("/inspection/parts")["images"] == []
+    assert offered(station) == []
     good = [hold(station, name, good=True) for name, _ in parts.good[4:6]]
     bad = hold(station, parts.bad[0][0], good=False)
     offer = station.get("/inspection/parts")
-    assert (offer["lot"], sorted(offer["images"]), offer["training"]) == ("L1", sorted(good), 16)
+    assert (offer["lot"], sorted(offered(station)), offer["training"]) == ("L1", sorted(good), 16)
     for wrong in ([bad], [*good, bad], ["ab" * 32]):
         refused = add(station, wrong)
-        assert (refused.status_code, "not confirmed as good" in refused.json()["error"]) == (409, True)
+        assert (refused.status_code, "was not found good" in refused.json()["error"]) == (409, True)
     assert add(station, []).status_code == 422
     assert station.client.post("/api/inspection/parts", json={"lot": "L1", "images": good}).status_code == 422
 
 
 def test_the_station_is_fitted_anew_and_lots_stay(station):
     before = station.get("/lots/show", params={"lot": "L1"})
-    shas = station.get("/inspection/parts")["images"]
+    shas = offered(station)
     job = add(station, shas).json()["job"]
     again = add(station, shas, operator="somebody else")
     assert again.status_code == 409
@@ -68,7 +71,7 @@ def test_the_station_is_fitted_anew_and_lots_stay(station):
     assert (done["kind"], done["state"]) == ("fit", "done")
     assert done["message"] == "2 of 2 parts are in the station now, 18 in all."
     assert station.get("/state")["training"] == 18
-    assert station.get("/inspection/parts")["images"] == [], "nothing is offered twice"
+    assert offered(station) == [], "nothing is offered twice"
     assert station.get("/lots/show", params={"lot": "L1"}) == before
     said = [(entry["operator"], entry["sentence"]) for entry in station.get("/audit")["entries"]][:2]
     assert said == [
@@ -106,16 +109,18 @@ def test_the_button_asks_who_and_says_what_happens(station, parts, chromium):
     context = chromium.new_context(base_url=station.address)
     page = context.new_page()
     page.goto("/judge")
-    page.get_by_role("button", name="Confirmed good parts → station").click()
+    page.locator(".actions summary").click()
+    page.get_by_role("button", name="Good parts → station").click()
+    expect(page.locator("#sign-parts img")).to_have_count(1)
     expect(page.locator("#sign h2")).to_have_text("Add 1 good part to the station?")
     expect(page.locator("#sign-note")).to_contain_text("The station was fitted on 20 parts.")
     sign(page, "B. Kern", "Add")
     expect(page.locator(".toast")).to_contain_text("being added")
     station.wait(lambda: station.get("/state")["training"] == 21)
     station.idle()
-    page.get_by_role("button", name="Confirmed good parts → station").click()
+    page.get_by_role("button", name="Good parts → station").click()
     expect(page.locator(".toast")).to_contain_text("judge some first")
-    page.keyboard.press("c")
+    page.locator("#decide").get_by_role("button", name="Good").click()
     expect(page.locator("#sign-note")).to_be_hidden()
     context.close()
 

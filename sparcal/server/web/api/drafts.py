@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sparcal.server.data import drafts, jobs, lots, retention, scores
 from sparcal.server.data.database import unpacked
+from sparcal.server.data.lot_decisions import decide_draft
 from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.jobs import job_answer
 from sparcal.server.web.api.models.drafts import (
@@ -16,6 +17,8 @@ from sparcal.server.web.api.models.drafts import (
     DraftAnswer,
     DraftDecisionBody,
     DraftImage,
+    DraftList,
+    DraftSummary,
     FromConfirmedBody,
     MarksBody,
     NewDraftBody,
@@ -80,13 +83,24 @@ def create_from_confirmed(body: FromConfirmedBody, here: Here) -> DraftAnswer:
     """Begin a new lot with images of an earlier one that a person holds to be good; they still have to be marked."""
     lots.require_new(here.station, body.name)
     with here.database.write() as connection:
-        found = scores.confirmed_good(connection, body.lot, limit=here.settings.limits.draft_images)
+        found = [row["sha"] for row in scores.found_good(connection, body.lot, limit=here.settings.limits.draft_images)]
         if not found:
-            raise ConflictError("No image of that lot that is still here was confirmed as good: judge some first.")
+            raise ConflictError(
+                "Nobody has found a part of that list good yet, or its picture is gone: judge some first."
+            )
         draft = drafts.create(connection, body.name)
         for sha in found:
             drafts.add_image(connection, draft, sha, limit=here.settings.limits.draft_images)
     return draft_answer(here, draft)
+
+
+@router.get("/drafts")
+def list_drafts(here: Here) -> DraftList:
+    """Lots in the making, the newest first."""
+    names = ("id", "name", "state", "created", "images", "good")
+    with here.database.read() as connection:
+        rows = drafts.open_drafts(connection)
+    return DraftList(drafts=[DraftSummary(**{name: row[name] for name in names}) for row in rows])
 
 
 @router.get("/drafts/{draft}")
@@ -155,7 +169,13 @@ def decide_on_draft(draft: RecordId, body: DraftDecisionBody, here: Here) -> Dra
     """Accept the lot, keep the old reference, or discard the draft."""
     with here.database.read() as connection:
         drafts.read_draft(connection, draft)
-    lots.decide_draft(
-        here.database, here.station, draft, body.decision, operator=body.operator, threshold=body.threshold
+    decide_draft(
+        here.database,
+        here.station,
+        draft,
+        body.decision,
+        operator=body.operator,
+        threshold=body.threshold,
+        reason=body.reason,
     )
     return draft_answer(here, draft)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from sqlite3 import Row
 
 from fastapi import APIRouter
 
 from sparcal.server.data import jobs
 from sparcal.server.data.database import unpacked
+from sparcal.server.data.room import has_room
 from sparcal.server.refusals import ConflictError, NotFoundError
+from sparcal.server.sentences import DISK_FULL
 from sparcal.server.web.api.models.fields import RecordId
 from sparcal.server.web.api.models.jobs import JobAnswer, JobList
 from sparcal.server.web.context import Here
@@ -24,19 +27,40 @@ JOB_TITLES = {
 }
 
 
-def job_answer(row: Row) -> JobAnswer:
-    """A job as the API gives it."""
+def job_answer(row: Row, *, held: bool = False) -> JobAnswer:
+    """A job as the API gives it.
+
+    Args:
+        held: whether the worker waits for room on the disk.
+    """
     kept = {
         name: row[name] for name in ("id", "kind", "state", "done", "total", "message", "created", "started", "ended")
     }
-    return JobAnswer(**kept, title=JOB_TITLES[row["kind"]], draft=unpacked(row["subject"]).get("draft"))
+    if held and row["state"] == "running":
+        kept |= {"state": "held", "message": DISK_FULL}
+    return JobAnswer(
+        **kept,
+        title=JOB_TITLES[row["kind"]],
+        draft=unpacked(row["subject"]).get("draft"),
+        remaining_s=_remaining(row),
+    )
+
+
+def _remaining(row: Row) -> float | None:
+    """As long per step as the steps that are done have taken."""
+    if row["state"] != "running" or not row["started"] or not 0 < row["done"] < row["total"]:
+        return None
+    taken = (datetime.now(UTC) - datetime.fromisoformat(row["started"])).total_seconds()
+    return float(round(taken / row["done"] * (row["total"] - row["done"]), 1))
 
 
 @router.get("/jobs")
 def list_jobs(here: Here) -> JobList:
     """Everything that runs or waits, then the latest that are over."""
     with here.database.read() as connection:
-        return JobList(jobs=[job_answer(row) for row in jobs.recent(connection)])
+        rows = jobs.recent(connection)
+    held = not has_room(here.store.folder)
+    return JobList(jobs=[job_answer(row, held=held) for row in rows])
 
 
 @router.post("/jobs/{job}/cancel")

@@ -16,21 +16,27 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from sparcal.server.data import jobs, parts, retention, scores
+from sparcal.server.data import again, jobs, parts, retention, scores
 from sparcal.server.data.room import Reserve
-from sparcal.server.data.watch_switch import read_switch, turn_watching
+from sparcal.server.data.watch_switch import read_switch, refused_files, turn_watching
 from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.drafts import BINARY, FileName
 from sparcal.server.web.api.models.drafts import UploadAnswer
 from sparcal.server.web.api.models.fields import LARGEST_ID, RecordId
 from sparcal.server.web.api.models.jobs import JobStarted
 from sparcal.server.web.api.models.judging import (
+    AgainAnswer,
+    AgainBody,
+    AgainOffer,
     ForgetBody,
     ForgottenAnswer,
+    OfferedPart,
     PartsAnswer,
     PartsBody,
+    RefusedFile,
     ReviewBody,
     ScoreAnswer,
+    ScoreDetail,
     ScoreList,
     StoreAnswer,
     WatchAnswer,
@@ -42,13 +48,20 @@ router = APIRouter(tags=["judge"])
 ListedLot = Annotated[
     str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
 ]
+JudgedBefore = Annotated[
+    str, Query(max_length=200, description="What judged them before; empty is the station's own reference.")
+]
 _CHUNK = 2**18
 
 
 def score_answer(row: Row) -> ScoreAnswer:
     """A score as the API gives it."""
-    names = [name for name in ScoreAnswer.model_fields if name != "final"]
-    return ScoreAnswer(**{name: row[name] for name in names}, final=scores.final_verdict(row))
+    made = {
+        "final": scores.final_verdict(row),
+        "finding": scores.finding_of(row),
+        "overruled": row["decision"] == "overrule",
+    }
+    return ScoreAnswer(**{name: row[name] for name in ScoreAnswer.model_fields if name not in made}, **made)
 
 
 @router.post("/inspection/images", status_code=201, openapi_extra=BINARY)
@@ -86,11 +99,11 @@ def switch_watching(body: WatchBody, here: Here) -> WatchAnswer:
 
 @router.get("/inspection/parts")
 def show_parts(here: Here, lot: ListedLot = None) -> PartsAnswer:
-    """Images of a lot that were confirmed as good and could be added to the station."""
+    """Parts of a lot that passed, that somebody found good and that could be added to the station."""
     name = _lot(here, lot)
     with here.database.read() as connection:
-        found = parts.offered(connection, here.station, name)
-    return PartsAnswer(lot=name, images=found, training=len(here.station.read_station()["images"]))
+        found = [OfferedPart(sha=row["sha"], name=row["name"]) for row in parts.offered(connection, here.station, name)]
+    return PartsAnswer(lot=name, parts=found, training=len(here.station.read_station()["images"]))
 
 
 @router.post("/inspection/parts", status_code=202)
@@ -98,6 +111,25 @@ def add_parts(body: PartsBody, here: Here) -> JobStarted:
     """Add good parts to the station: its own reference is fitted anew on all of them, lots stay as they are."""
     with here.database.write() as connection:
         return JobStarted(job=parts.ask(connection, here.station, body.lot, body.images, operator=body.operator))
+
+
+@router.get("/inspection/again")
+def offer_again(here: Here, lot: JudgedBefore, since: Annotated[str, Query(max_length=40)] = "") -> AgainOffer:
+    """How many images that another reference has judged could be judged again by the one that is active now."""
+    with here.database.read() as connection:
+        found = again.not_judged_yet(connection, lot, here.station.active() or "", since=since)
+    return AgainOffer(lot=lot, images=len(found))
+
+
+@router.post("/inspection/again", status_code=202)
+def judge_images_again(body: AgainBody, here: Here) -> AgainAnswer:
+    """Have the active lot judge what another reference has judged; the old verdicts stay on record beside the new."""
+    target = here.station.active() or ""
+    with here.database.write() as connection:
+        count, job = again.judge_again(
+            connection, body.lot, target, operator=body.operator, since=body.since, shas=body.images
+        )
+    return AgainAnswer(images=count, job=job)
 
 
 @router.get("/inspection/store")
@@ -137,14 +169,16 @@ def forget_judged(body: ForgetBody, here: Here) -> ForgottenAnswer:
 def list_scores(
     here: Here,
     lot: ListedLot = None,
-    show: scores.Filter = "all",
+    show: scores.ScoreFilter = "all",
+    order: scores.ScoreOrder = "newest",
+    search: Annotated[str, Query(max_length=200, description="Part of an image's name.")] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> ScoreList:
-    """Scored images, worst first."""
+    """Scored images of one lot: the newest first, or the worst."""
     name = _lot(here, lot)
     with here.database.read() as connection:
-        rows = scores.list_worst_first(connection, name, which=show, limit=limit, offset=offset)
+        rows = scores.read_scores(connection, name, order=order, which=show, search=search, limit=limit, offset=offset)
         return ScoreList(
             lot=name,
             counts=scores.counts(connection, name),
@@ -157,7 +191,7 @@ def list_scores(
 def download_csv(here: Here, lot: ListedLot = None) -> Response:
     """Every score of a lot with its decision, as CSV."""
     with here.database.read() as connection:
-        text = scores.as_csv(scores.list_worst_first(connection, _lot(here, lot), limit=-1))
+        text = scores.as_csv(scores.read_scores(connection, _lot(here, lot), limit=-1))
     return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment("scores.csv"))
 
 
@@ -165,7 +199,7 @@ def download_csv(here: Here, lot: ListedLot = None) -> Response:
 def download_overruled(here: Here, lot: ListedLot = None) -> Response:
     """The images whose verdict was overruled, with a CSV of their scores."""
     with here.database.read() as connection:
-        rows = scores.list_worst_first(connection, _lot(here, lot), which="overruled", limit=-1)
+        rows = scores.read_scores(connection, _lot(here, lot), which="overruled", limit=-1)
     packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it after sending
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("scores.csv", scores.as_csv(rows))
@@ -177,23 +211,26 @@ def download_overruled(here: Here, lot: ListedLot = None) -> Response:
 
 
 @router.get("/scores/{score}")
-def show_score(score: RecordId, here: Here) -> ScoreAnswer:
-    """One scored image."""
+def show_score(score: RecordId, here: Here) -> ScoreDetail:
+    """One scored image, and what other references said about it."""
     with here.database.read() as connection:
-        return score_answer(scores.read_score(connection, score))
+        row = scores.read_score(connection, score)
+        others = [score_answer(other) for other in scores.other_scores(connection, row)]
+    return ScoreDetail(**score_answer(row).model_dump(), others=others)
 
 
 @router.post("/scores/{score}/decision")
 def review_part(score: RecordId, body: ReviewBody, here: Here) -> ScoreAnswer:
-    """Confirm or overrule a verdict; the latest word counts, every word is kept."""
+    """Say that a part is good or defective; the latest finding counts, every one is kept."""
     with here.database.write() as connection:
-        scores.review(connection, score, body.decision, body.operator)
+        scores.review(connection, score, body.finding, body.operator)
         return score_answer(scores.read_score(connection, score))
 
 
 def watching_answer(folder: Path, connection: sqlite3.Connection) -> WatchAnswer:
     """The switch, and whether the folder is there."""
-    return WatchAnswer(**asdict(read_switch(connection)), reachable=folder.is_dir())
+    refused = [RefusedFile(**file) for file in refused_files(connection)]
+    return WatchAnswer(**asdict(read_switch(connection)), reachable=folder.is_dir(), refused=refused)
 
 
 def _watched_folder(here: Context) -> Path:

@@ -6,7 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from sparcal.server.data import audit, lots, scores
+from sparcal.server.data import audit, drafts, lots, scores
+from sparcal.server.data.lot_decisions import activate
+from sparcal.server.data.room import has_room
+from sparcal.server.sentences import DISK_FULL
 from sparcal.server.web.api.jobs import job_answer
 from sparcal.server.web.api.judge import watching_answer
 from sparcal.server.web.api.models.fields import LARGEST_ID
@@ -40,11 +43,13 @@ def state(here: Here) -> StateAnswer:
     """The station at a glance."""
     station = here.station.read_station()
     active = lots.active_lot(here.station)
+    held = not has_room(here.store.folder)
     with here.database.read() as connection:
         current = connection.execute("SELECT * FROM jobs WHERE state = 'running' LIMIT 1").fetchone()
         queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
         revision = connection.execute("SELECT number FROM revision").fetchone()["number"]
         counts = scores.counts(connection, active["name"])
+        open_drafts = len(drafts.open_drafts(connection))
         folder = here.settings.watch
         watch = None if folder is None else watching_answer(folder, connection)
     return StateAnswer(
@@ -52,9 +57,11 @@ def state(here: Here) -> StateAnswer:
         active=ActiveLot(**active),
         running=int(current is not None),
         queued=queued,
-        current=job_answer(current) if current else None,
+        current=job_answer(current, held=held) if current else None,
         counts=counts,
         watch=watch,
+        drafts=open_drafts,
+        trouble=DISK_FULL if held else None,
         revision=revision,
         **lots.station_facts(here.station, station),
     )
@@ -64,17 +71,17 @@ def state(here: Here) -> StateAnswer:
 def list_lots(here: Here) -> LotList:
     """All lots, newest first."""
     with here.database.read() as connection:
-        gone = lots.discarded(connection)
-    found = [LotSummary(**lots.summary(here.station, record, gone)) for record in here.station.read_lots()]
+        facts = lots.LotFacts.of(connection, here.station)
+    found = [LotSummary(**lots.summary(here.station, record, facts)) for record in here.station.read_lots()]
     return LotList(active=here.station.active() or "", lots=found[::-1])
 
 
 @router.get("/lots/show")
 def show_lot(lot: LotQuery, here: Here) -> LotDetail:
-    """What one lot is made of, with the share of energy that it removes from each cell."""
+    """What one lot is made of, and how strongly it evens out each place of the image."""
     with here.database.read() as connection:
-        gone = lots.discarded(connection)
-    return LotDetail(**lots.detail(here.station, lots.require_known(here.station, lot), gone))
+        facts = lots.LotFacts.of(connection, here.station)
+    return LotDetail(**lots.detail(here.station, lots.require_known(here.station, lot), facts))
 
 
 @router.get("/lots/compare")
@@ -86,7 +93,7 @@ def compare_lots(first: LotQuery, second: LotQuery, here: Here) -> LotComparison
 @router.post("/lots/activate")
 def activate_lot(body: ActivationBody, here: Here) -> StateAnswer:
     """Have another lot judge from now on, or the station's own reference."""
-    lots.activate(here.database, here.station, body.lot, operator=body.operator)
+    activate(here.database, here.station, body.lot, operator=body.operator, reason=body.reason)
     return state(here)
 
 

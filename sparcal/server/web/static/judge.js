@@ -1,79 +1,96 @@
-// Judge: scored images, worst first; look, confirm or overrule.
-import { acceptImages, api, attempt, find, listen, make, number, refresh, say, shortcut, signed, when } from "/static/station.js";
+// Judge: parts as they were judged, the newest on top; look, and say good or defective.
+import { acceptImages, api, attempt, find, listen, make, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
+import { controlChart } from "/static/plots.js";
 
 const PAGE = 100;
 const viewer = new Viewer(find("#viewer"));
 const lot = new URLSearchParams(location.search).get("lot");
 let rows = [];
-let chosen = null;
-let picked = false;  // until somebody picks an image, the worst one is shown
+let chosen = Number(new URLSearchParams(location.search).get("part")) || null;
+let picked = chosen !== null;  // until somebody picks a part, the one on top is shown
 let limit = PAGE;
 let shownLot = lot ?? "";  // what the list is about; the active lot unless the address names one
+let active = "";
 
 listen((state) => {
-  if (lot !== null) {  // an earlier lot is looked at; what arrives is judged by the active one
-    const earlier = lot !== state.active.name;
-    find("#drop").hidden = earlier;
-    find("h1").classList.toggle("visually-hidden", !earlier);
-    find("h1").textContent = lot ? `Images judged by lot ${lot}` : "Images judged by the station's own reference";
-  }
+  active = state.active.name;
+  const earlier = lot !== null && lot !== active;
+  find("#drop").hidden = earlier;  // what arrives is judged by the active lot
+  find("#earlier").hidden = !earlier;
+  find("#earlier").textContent = earlier ? `These parts were judged by ${reference(lot)}, which is not active now.` : "";
+  find("h1").textContent = lot === null ? "Judge" : `Parts judged by ${reference(lot)}`;
   if (state.watch) showWatch(state.watch);
   return load();
 });
 acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
 find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", "/inspection/collect"); await refresh(); }));
 find("#watch")?.addEventListener("change", () => attempt(switchWatch));
-find("#show").addEventListener("change", () => { limit = PAGE; load(); });
+for (const name of ["#show", "#order"]) find(name).addEventListener("change", () => { limit = PAGE; picked = false; load(); });
+let searching;
+find("#search").addEventListener("input", () => { clearTimeout(searching); searching = setTimeout(() => { limit = PAGE; picked = false; load(); }, 200); });
 find("#more").addEventListener("click", () => { limit = Math.min(500, limit + PAGE); load(); });
 find("#opacity").addEventListener("input", (event) => viewer.opacity(event.target.value));
 find("#fit").addEventListener("click", () => viewer.fit());
 find("#native").addEventListener("click", () => viewer.native());
 find("#in").addEventListener("click", () => viewer.zoom(1.4));
 find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
-find("#confirm").addEventListener("click", () => judge("confirm"));
-find("#overrule").addEventListener("click", () => judge("overrule"));
+find("#good").addEventListener("click", () => judge("good"));
+find("#defective").addEventListener("click", () => judge("defective"));
 find("#next-lot").addEventListener("click", nextLot);
 find("#add-parts").addEventListener("click", () => attempt(addParts));
+find("#again").addEventListener("click", () => attempt(judgeAgain));
 find("#forget-button").addEventListener("click", () => attempt(forget));
-shortcut("c", "confirm the verdict", () => judge("confirm"));
-shortcut("o", "overrule the verdict", () => judge("overrule"));
+shortcut("g", "the part is good", (id) => judge("good", id), { decides: true, of: () => chosen });
+shortcut("d", "the part is defective", (id) => judge("defective", id), { decides: true, of: () => chosen });
 if (find("#watch")) shortcut("w", "judge the watched folder as images arrive, or stop that", () => find("#watch").click());
-shortcut("ArrowDown", "next image", () => step(1));
-shortcut("ArrowUp", "previous image", () => step(-1));
+shortcut("ArrowDown", "next part in the list", () => step(1));
+shortcut("ArrowUp", "previous part", () => step(-1));
+shortcut("/", "search by name", () => find("#search").focus());
 shortcut("h", "heat map on or off", () => { const slider = find("#opacity"); slider.value = Number(slider.value) ? 0 : 0.7; viewer.opacity(slider.value); });
 shortcut("+", "zoom in", () => viewer.zoom(1.4));
 shortcut("-", "zoom out", () => viewer.zoom(1 / 1.4));
-shortcut("0", "whole image", () => viewer.fit());
+shortcut("0", "whole part", () => viewer.fit());
 shortcut("1", "native pixels", () => viewer.native());
 
+const narrowed = () => find("#show").value !== "all" || find("#search").value !== "";
+
+let asked = 0;
 async function load() {
-  const query = new URLSearchParams({ show: find("#show").value, limit });
+  const query = new URLSearchParams({ show: find("#show").value, order: find("#order").value, search: find("#search").value, limit });
   if (lot !== null) query.set("lot", lot);
+  const turn = ++asked;
   const answer = await attempt(() => api("GET", `/scores?${query}`));
-  if (!answer) return;
+  if (!answer || turn !== asked) return;  // a later question was asked meanwhile
   rows = answer.scores;
   shownLot = answer.lot;
   const suffix = `?lot=${encodeURIComponent(answer.lot)}`;
   find("#csv").href = `/api/scores.csv${suffix}`;
   find("#zip").href = `/api/scores/overruled.zip${suffix}`;
   showCounts(answer);
-  const any = rows.length > 0 || find("#show").value !== "all";
+  const any = rows.length > 0 || narrowed();
   find("#bench").hidden = !any;
   find("#empty").hidden = any;
   find("#image").hidden = rows.length === 0;
+  find("#nothing").hidden = rows.length > 0;
   find("#more").hidden = rows.length < limit || limit >= 500;
   if (!picked || !rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
   showList();
   showChosen();
+  if (any) await showTrend();
+  const offer = shownLot === active ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: shownLot })}`);
+  find("#again").hidden = !offer?.images;
+  find("#again").textContent = offer?.images ? `Judge ${offer.images} again with ${reference(active)}` : "";
 }
 
 function showCounts({ counts, waiting }) {
-  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["confirmed", counts.confirmed, ""], ["overruled", counts.overruled, ""]];
+  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, ""], ["against the station", counts.overruled, ""]];
   if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
-  if (waiting) items.push(["still to come", waiting, ""]);
+  if (waiting) items.push(["waiting", waiting, ""]);
   find("#counts").replaceChildren(...items.map(([name, count, kind]) => make("div", { class: kind }, make("dt", {}, name), make("dd", {}, String(count)))));
 }
+
+const word = (row) => (row.problem ? "not scored" : row.final === "pass" ? "pass" : "fail");
 
 function showList() {
   const list = find("#list");
@@ -81,18 +98,19 @@ function showList() {
   const focused = list.contains(document.activeElement);
   list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
     "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
-    "aria-label": `${row.name}: ${row.problem ? "not scored" : row.final}${row.decision ? `, ${row.decision === "confirm" ? "confirmed" : "overruled"}` : ""}`,
+    "aria-label": `${row.name}: ${word(row)}${row.finding ? `, found ${row.finding}` : ""}`,
   }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { src: `/api/images/${row.sha}/thumb`, alt: "", loading: "lazy" }),
-  make("span", {}, make("span", { class: "name" }, row.name), gauge(row)),
-  make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${row.final}${row.decision ? " ✓" : ""}`)))));
+  make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number" }, when(row.created)), gauge(row)),
+  make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${word(row)}${row.finding ? " ✓" : ""}`)))));
   list.scrollTop = top;
   if (focused) list.querySelector('[aria-current="true"]')?.focus({ preventScroll: true });
 }
 
-const share = (row) => (row.score === null || !row.threshold ? 0 : Math.min(100, Math.max(0, (50 * row.score) / row.threshold)));
+// The threshold stands in the middle; twice the threshold is at two thirds, ten times at ten elevenths: nothing runs off.
+const share = ({ score, threshold }) => (score === null || !(threshold > 0) ? 0 : (100 * Math.max(0, score)) / (Math.max(0, score) + threshold));
 
 function gauge(row) {
-  const box = make("div", { class: `gauge ${row.verdict ?? ""}` }, make("i"), make("b"));
+  const box = make("span", { class: `gauge ${row.verdict ?? ""}` }, make("i"), make("b"));
   box.firstChild.style.width = `${share(row)}%`;
   return box;
 }
@@ -119,43 +137,64 @@ function showChosen() {
   verdict.textContent = row.problem ? "No score" : row.final === "pass" ? "Pass" : "Fail";
   verdict.className = `verdict ${row.problem ? "fail" : row.final}`;
   find("#name").textContent = row.name;
-  find("#said").textContent = row.decision ? `${row.decision === "confirm" ? "confirmed" : "overruled"} by ${row.operator}, ${when(row.at)}` : row.problem ?? "";
-  find("#against").textContent = row.problem ? "" : `score ${number(row.score)} · threshold ${number(row.threshold)}`;
+  find("#said").textContent = row.finding ? `found ${row.finding} by ${row.operator}, ${when(row.at)}${row.overruled ? `; the station said ${row.verdict}` : ""}` : row.problem ?? "nobody has looked at it yet";
+  find("#against").textContent = row.problem ? "" : `score ${number(row.score)}, threshold ${number(row.threshold)}`;
   const bar = find("#gauge");
   bar.className = `gauge tall ${row.verdict ?? ""}`;
+  bar.hidden = Boolean(row.problem);
   bar.setAttribute("aria-label", `score ${number(row.score)} against threshold ${number(row.threshold)}`);
   bar.firstElementChild.style.width = `${share(row)}%`;
-  find("#confirm").disabled = find("#overrule").disabled = Boolean(row.problem) || row.removed;
+  find("#good").disabled = find("#defective").disabled = Boolean(row.problem) || row.removed;
+  find("#good").setAttribute("aria-pressed", String(row.finding === "good"));
+  find("#defective").setAttribute("aria-pressed", String(row.finding === "defective"));
   find("#viewer").hidden = find("#tools").hidden = Boolean(row.problem) || row.removed;
   find("#removed").hidden = !row.removed;
+  if (shown !== row.id) showOthers(row);
   if (!row.problem && !row.removed && shown !== row.id) {
-    shown = row.id;
     viewer.show({ picture: `/api/images/${row.sha}/native`, heat: `/api/images/${row.sha}/heat?lot=${encodeURIComponent(row.lot)}`, width: row.width, height: row.height, name: row.name });
     viewer.opacity(find("#opacity").value);
   }
+  shown = row.id;
 }
 
-async function judge(decision) {
-  const row = rows.find((each) => each.id === chosen);
+async function showOthers(row) {
+  find("#others").hidden = true;
+  const { others } = await api("GET", `/scores/${row.id}`);
+  if (row.id !== chosen || !others.length) return;
+  find("#others").replaceChildren(...others.map((other) => make("li", {}, `${reference(other.lot)} said ${other.verdict ?? "nothing"} (${number(other.score)} against ${number(other.threshold)}), ${when(other.created)}`)));
+  find("#others").hidden = false;
+}
+
+async function showTrend() {
+  const { points } = await api("GET", "/trend?limit=300");
+  find("#trend").hidden = points.length < 2;
+  if (points.length > 1) controlChart(find("#chart"), points, { label: "Scores of the latest parts against their threshold", when, pick: (point) => (point.lot === shownLot && rows.some((row) => row.id === point.id) ? choose(point.id) : location.assign(`/judge?${new URLSearchParams({ lot: point.lot, part: point.id })}`)) });
+}
+
+async function judge(finding, id = chosen) {
+  const row = rows.find((each) => each.id === id);
   if (!row || row.problem || row.removed) return;
   const operator = await signed("Who is judging?", { always: false, button: "Start judging" });
   if (!operator) return;
   await attempt(async () => {
-    const answer = await api("POST", `/scores/${row.id}/decision`, { decision, operator });
+    const answer = await api("POST", `/scores/${row.id}/decision`, { finding, operator });
     Object.assign(row, answer);
     const at = rows.indexOf(row);
     if (at + 1 < rows.length) choose(rows[at + 1].id); else choose(row.id);
     find('#list [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
-    say(`${row.name}: ${decision === "confirm" ? "confirmed" : "overruled"} as ${row.final}.`);
+    say(`${row.name}: ${finding}.`);
     await refresh();
   });
 }
 
-function showWatch({ on, operator, since, reachable }) {
+function showWatch({ on, operator, since, reachable, refused }) {
   find("#watch").checked = on;
   const kept = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
   find("#watch-since").textContent = reachable ? kept : "The folder cannot be reached: nothing arrives until it is back.";
   find("#watch-since").classList.toggle("away", !reachable);
+  find("#refused").hidden = refused.length === 0;
+  find("#refused summary").textContent = `${refused.length} file${refused.length === 1 ? "" : "s"} of the watched folder cannot be judged`;
+  find("#refused ul").replaceChildren(...refused.map(({ name, problem }) => make("li", {}, problem.includes(name) ? problem : `${name}: ${problem}`)));
 }
 
 async function switchWatch() {
@@ -169,15 +208,23 @@ async function switchWatch() {
 
 async function addParts() {
   const offer = await api("GET", `/inspection/parts?lot=${encodeURIComponent(shownLot)}`);
-  const count = offer.images.length;
-  if (!count) return say("No part of this list that is new to the station was confirmed as good: judge some first.");
-  const operator = await signed(`Add ${count} good part${count === 1 ? "" : "s"} to the station?`, {
-    button: "Add", note: `The station was fitted on ${offer.training} parts. Its own reference is fitted anew on all of them; lots stay as they are.`,
+  const count = offer.parts.length;
+  if (!count) return say("No part of this list passed, was found good and is new to the station: judge some first.");
+  const answer = await signature(`Add ${count} good part${count === 1 ? "" : "s"} to the station?`, {
+    button: "Add", parts: offer.parts, note: `The station was fitted on ${offer.training} parts. The checks look at these first; then its own reference is fitted anew on all of them, and lots stay as they are. Look at each, and untick what should stay out.`,
   });
-  if (!operator) return;
-  await api("POST", "/inspection/parts", { operator, lot: offer.lot, images: offer.images });
+  if (!answer) return;
+  if (!answer.parts.length) return say("No part was ticked, so nothing was added.");
+  await api("POST", "/inspection/parts", { operator: answer.operator, lot: offer.lot, images: answer.parts });
   say("The parts are being added: see the queue.");
   await refresh();
+}
+
+async function judgeAgain() {
+  const operator = await signed(`${find("#again").textContent}?`, { button: "Judge again", note: `The verdicts of ${reference(shownLot)} stay on record beside the new ones.` });
+  if (!operator) return;
+  await api("POST", "/inspection/again", { operator, lot: shownLot });
+  location.assign("/judge");
 }
 
 const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
@@ -187,18 +234,18 @@ async function forget() {
   const store = await api("GET", `/inspection/store?lot=${encodeURIComponent(shownLot)}`);
   const dialog = find("#forget");
   const [also, operator] = [find("#forget-overruled input"), dialog.querySelector("input[type=text]")];
-  const by = store.lot ? `lot ${store.lot}` : "the station's own reference";
+  const by = reference(store.lot);
   const count = () => store.forgettable + (also.checked ? store.forgettable_overruled : 0);
   const show = () => {
     find("#forget-what").textContent = count()
       ? `${images(count())} that ${by} has judged will be removed from the station. Scores and decisions stay, but nobody can look at the pictures again.`
-      : `No image that ${by} has judged can go: they wait, belong to a draft or a lot, or were overruled.`;
+      : `No image that ${by} has judged can go: they wait, belong to a draft or a lot, or were decided against the station.`;
     dialog.querySelector("button.danger").disabled = count() === 0;
   };
   also.checked = false;
   also.onchange = show;
   find("#forget-overruled").hidden = store.forgettable_overruled === 0;
-  find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} whose verdict was overruled (download first)`;
+  find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} that somebody decided against the station (download first)`;
   find("#forget-room").textContent = `${store.images.toLocaleString("en")} of ${store.most_images.toLocaleString("en")} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
   operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
   show();

@@ -1,9 +1,11 @@
-// Lots: list, detail with the removed-energy map, comparison, roll back, audit trail.
-import { api, attempt, find, listen, make, number, percent, refresh, say, shortcut, signed, when } from "/static/station.js";
+// Lots: list, one in detail, day by day, two side by side, roll back, audit trail.
+import { api, attempt, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, when } from "/static/station.js";
+import { showSelfTest } from "/static/selftest.js";
 
 let lots = [];
 let active = "";
 let chosen = null;
+const STATES = { active: ["active", "ok"], replaced: ["replaced", ""], kept: ["never used", ""], discarded: ["discarded", ""], undecided: ["waits for a decision", "look"] };
 
 listen(load);
 find("#own").addEventListener("click", () => activate(null));
@@ -23,13 +25,15 @@ async function load() {
   find("#table").hidden = lots.length === 0;
   find("#compare").hidden = lots.length < 2;
   find("#own").disabled = !active;
+  const cell = (label, ...content) => make("td", { "data-label": label, class: ["Good parts", "Passed", "Failed"].includes(label) ? "number" : "" }, ...content);
   find("#lots").replaceChildren(...lots.map((lot) => make("tr", { class: lot.name === active ? "active" : "" },
-    make("td", {}, make("button", { class: "quiet", onclick: () => show(lot.name) }, lot.name)),
-    make("td", {}, when(lot.created)), make("td", {}, lot.operator ?? "–"), make("td", { class: "number" }, String(lot.k)),
-    make("td", {}, lot.correction), make("td", { class: "number" }, `${number(lot.threshold)}${lot.by_hand ? " (by hand)" : ""}`),
-    make("td", {}, make("span", { class: `chip ${lot.worst}` }, lot.worst)),
-    make("td", {}, make("span", { class: `chip ${lot.name === active ? "ok" : ""}` }, lot.name === active ? "active" : lot.discarded ? "discarded" : "kept")),
-    make("td", {}, lot.name === active || lot.discarded ? null : make("button", { onclick: () => activate(lot.name) }, "Roll back to it")))));
+    cell("Lot", make("button", { class: "quiet wrap", onclick: () => show(lot.name) }, lot.name)),
+    cell("State", make("span", { class: `chip ${STATES[lot.state][1]}` }, STATES[lot.state][0])),
+    cell("Calibrated", `${when(lot.created)}${lot.operator ? `, ${lot.operator}` : ""}`), cell("Good parts", String(lot.k)),
+    cell("Planted defects", lot.self_test ? `${lot.self_test.found} of ${lot.self_test.planted} found` : "not tested"),
+    cell("Passed", String(lot.counts.passed)), cell("Failed", String(lot.counts.failed)),
+    cell("Checks", make("span", { class: `chip ${lot.worst}` }, lot.worst)),
+    cell("", lot.name === active || lot.state === "discarded" ? null : lot.state === "undecided" ? make("a", { class: "button", href: "/new" }, "Decide") : make("button", { onclick: () => activate(lot.name) }, "Roll back to it")))));
   for (const select of [find("#first"), find("#second")]) {
     const before = select.value;
     select.replaceChildren(...lots.map((lot) => make("option", { value: lot.name }, lot.name)));
@@ -39,6 +43,7 @@ async function load() {
   }
   if (!chosen && lots.length) await show(active || lots[0].name);
   await compare();
+  await showDays();
   await showTrail();
 }
 
@@ -49,9 +54,12 @@ async function show(name) {
   find("#detail").hidden = false;
   find("#detail-name").textContent = lot.name;
   find("#detail-judge").href = `/judge?lot=${encodeURIComponent(lot.name)}`;
+  find("#detail-report").href = `/report?lot=${encodeURIComponent(lot.name)}`;
+  find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${lot.counts.scored} parts: ${lot.counts.passed} passed, ${lot.counts.failed} failed.`;
   find("#detail-sentence").textContent = lot.sentence;
   find("#detail-threshold").textContent = lot.threshold_sentence;
-  find("#detail-checks").replaceChildren(...lot.checks.map((check) => make("li", {}, make("span", { class: `chip ${check.verdict}` }, check.verdict), make("p", {}, check.sentence))));
+  showSelfTest(find("#detail-self-test"), lot.self_test);
+  showChecks(find("#detail-checks"), lot.checks);
   drawEnergy(lot.removed_energy);
 }
 
@@ -59,7 +67,7 @@ async function show(name) {
 function drawEnergy(cells) {
   const canvas = find("#energy");
   canvas.hidden = !cells;
-  find("#energy-note").textContent = cells ? "Share of each cell's variation that calibration takes out." : "This lot's correction removes nothing from the features.";
+  find("#energy-note").textContent = cells ? "Bright places differ most between the parts of this lot without being defects: calibration evens them out." : "This lot evens nothing out: it compares parts with its own good parts, or uses the station's own reference.";
   find("#energy-most").textContent = "";
   if (!cells) return;
   const most = Math.max(...cells.flat(), 1e-9);
@@ -73,7 +81,7 @@ function drawEnergy(cells) {
   }));
   const mean = cells.flat().reduce((sum, share) => sum + share, 0) / cells.flat().length;
   find("#energy-most").textContent = `most ${percent(most)}`;
-  canvas.setAttribute("aria-label", `Removed energy per cell: on average ${percent(mean)}, at most ${percent(most)}`);
+  canvas.setAttribute("aria-label", `How strongly each place of the image is evened out: on average ${percent(mean)}, at most ${percent(most)}`);
 }
 
 async function compare() {
@@ -86,16 +94,30 @@ async function compare() {
   find("#comparison").replaceChildren(...answer.rows.map((row) => make("tr", {}, make("td", {}, row.what), make("td", {}, text(row, row.first)), make("td", {}, text(row, row.second)))));
 }
 
-const text = ({ what }, value) => (typeof value === "number" ? number(value) : what === "created" ? when(value) : value ?? "–");
+const text = ({ what }, value) => (typeof value === "number" ? number(value) : what === "calibrated" ? when(value) : value ?? "–");
 
 async function activate(lot) {
-  const operator = await signed(lot ? `Roll back to lot ${lot}: it judges from now on.` : "Go back to the station's own reference?", { button: "Roll back" });
-  if (!operator) return;
+  const stopped = lots.find((each) => each.name === lot)?.worst === "stop";
+  const answer = await signature(lot ? `Roll back to lot ${lot}: it judges from now on.` : "Go back to the station's own reference?", { button: "Roll back", reason: stopped, note: stopped ? "A check says stop. The reason is kept with the decision, for good." : "" });
+  if (!answer) return;
   await attempt(async () => {
-    await api("POST", "/lots/activate", { lot, operator });
+    await api("POST", "/lots/activate", { lot, operator: answer.operator, reason: answer.reason });
     say(lot ? `Lot ${lot} judges now.` : "The station judges with its own reference now.");
     await refresh();
   });
+}
+
+async function showDays() {
+  const { days } = await api("GET", "/daily");
+  find("#daily").hidden = days.length === 0;
+  find("#days").replaceChildren(...days.map((each) => {
+    const all = each.passed + each.failed;
+    const bar = make("span", { class: "share" }, make("i"));
+    bar.firstChild.style.width = `${all ? (100 * each.failed) / all : 0}%`;
+    return make("tr", {}, make("td", { "data-label": "Day" }, new Date(`${each.day}T12:00`).toLocaleDateString()), make("td", { "data-label": "Judged by", class: "wrap" }, reference(each.lot)),
+      make("td", { "data-label": "Passed", class: "number" }, String(each.passed)), make("td", { "data-label": "Failed", class: "number" }, String(each.failed)),
+      make("td", { "data-label": "Share failed" }, bar, make("span", { class: "number" }, all ? percent(each.failed / all) : "–")));
+  }));
 }
 
 async function showTrail() {

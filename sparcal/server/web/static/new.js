@@ -1,6 +1,7 @@
 // New lot: name, images, marks, checks, calibration, before and after, decision.
-import { acceptImages, api, attempt, find, listen, make, number, percent, refresh, say, shortcut, signed } from "/static/station.js";
+import { acceptImages, api, attempt, duration, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, signed, when } from "/static/station.js";
 import { histogram } from "/static/plots.js";
+import { showSelfTest } from "/static/selftest.js";
 
 const FEWEST = 2, MOST = 8;
 let id = Number(new URLSearchParams(location.search).get("draft")) || null;
@@ -36,11 +37,11 @@ find("#drop-draft").addEventListener("click", () => decide("discard", "Discard t
 find("#accept").addEventListener("click", () => decide("accept", `Accept lot ${draft.name}: it judges from now on.`));
 find("#keep").addEventListener("click", () => decide("keep", "Keep the old reference?"));
 find("#discard").addEventListener("click", () => decide("discard", `Discard lot ${draft.name}?`));
-shortcut("a", "accept the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#accept").click());
-shortcut("k", "keep the old reference", () => !find("#result").hidden && !find("#decide").hidden && find("#keep").click());
-shortcut("d", "discard the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#discard").click());
-shortcut("c", "calibrate", () => !find("#mark").hidden && !find("#calibrate").disabled && find("#calibrate").click());
-for (let i = 1; i <= 9; i += 1) shortcut(String(i), `mark or unmark image ${i}`, () => draft?.images[i - 1] && toggle(draft.images[i - 1]));
+shortcut("a", "accept the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#accept").click(), { decides: true });
+shortcut("k", "keep the old reference", () => !find("#result").hidden && !find("#decide").hidden && find("#keep").click(), { decides: true });
+shortcut("d", "discard the calibrated lot", () => !find("#result").hidden && !find("#decide").hidden && find("#discard").click(), { decides: true });
+shortcut("c", "calibrate", () => !find("#mark").hidden && !find("#calibrate").disabled && find("#calibrate").click(), { decides: true });
+for (let i = 1; i <= 9; i += 1) shortcut(String(i), `mark or unmark image ${i}`, () => draft?.images[i - 1] && !find("#mark").hidden && toggle(draft.images[i - 1]), { decides: true });
 for (const [key, step] of [["ArrowRight", 1], ["ArrowLeft", -1]]) {
   shortcut(key, step > 0 ? "next image (then Space to mark)" : "previous image", () => {
     const all = [...document.querySelectorAll(".thumb")];
@@ -55,14 +56,19 @@ function open(value) {
 }
 
 async function load() {
-  if (!id) {
-    const wanted = find("#begin").dataset.draft;
-    id = wanted ? Number(wanted) : null;
-  }
-  if (!id) return stage("begin");
+  if (!id) { stage("begin"); return showDrafts(); }
   const asked = edits;
   const value = await api("GET", `/drafts/${id}`);
   if (unsent === 0 && asked === edits) show(value);
+}
+
+const DRAFT_STATES = { open: "good parts are being marked", calibrating: "is being calibrated", calibrated: "waits for a decision" };
+
+async function showDrafts() {
+  const { drafts } = await api("GET", "/drafts");
+  find("#drafts-card").hidden = drafts.length === 0;
+  find("#drafts").replaceChildren(...drafts.map((each) => make("li", {}, make("a", { href: `/new?draft=${each.id}`, class: "wrap" }, `Lot ${each.name}`),
+    make("span", { class: "soft" }, `${DRAFT_STATES[each.state]} · ${each.images} image${each.images === 1 ? "" : "s"}, ${each.good} good · begun ${when(each.created)}`))));
 }
 
 function stage(name) {
@@ -76,7 +82,7 @@ function show(value) {
   if (draft.state === "open") { stage("mark"); showMarks(); }
   else if (draft.state === "calibrating") { stage("working"); showProgress(); }
   else if (draft.result) { stage("result"); showResult(); }
-  else { id = null; history.replaceState(null, "", "/new"); stage("begin"); }
+  else { id = null; history.replaceState(null, "", "/new"); stage("begin"); showDrafts(); }
 }
 
 const marked = () => draft.images.filter((image) => image.good).map((image) => image.sha);
@@ -115,7 +121,7 @@ function showMarks() {
   const checks = draft.checks?.checks ?? [];
   showChecks(find("#checks"), checks);
   if (draft.checking && !checks.length) find("#checks").append(make("li", {}, make("span", { class: "chip look" }, "…"), make("p", {}, "Checking the marked images.")));
-  if (draft.checks?.problem) find("#checks").append(make("li", {}, make("span", { class: "chip stop" }, "stop"), make("p", {}, draft.checks.problem)));
+  if (draft.checks?.problem) find("#checks").prepend(make("li", { class: "stop" }, make("span", { class: "chip stop" }, "stop"), make("p", {}, draft.checks.problem)));
   const ready = count >= FEWEST && count <= MOST;
   find("#calibrate").disabled = !ready;
   const failed = draft.job && ["failed", "cancelled", "interrupted"].includes(draft.job.state) ? draft.job.message : "";
@@ -134,13 +140,11 @@ function thumb(image, i, odd) {
   }, picture, make("span", { class: "label" }, make("span", { class: "name", title: image.name }, strange ? "Odd one out" : image.name), i < 9 ? make("kbd", { "aria-hidden": "true" }, String(i + 1)) : null));
 }
 
-function showChecks(list, checks) {
-  list.replaceChildren(...checks.map((check) => make("li", { "data-check": check.name }, make("span", { class: `chip ${check.verdict}` }, check.verdict), make("p", {}, check.sentence))));
-}
-
 function showProgress() {
   const bar = find("#progress");
   if (draft.job?.total) { bar.max = draft.job.total; bar.value = draft.job.done; } else bar.removeAttribute("value");
+  const { done, total, remaining_s: left } = draft.job ?? {};
+  find("#working-steps").textContent = total ? `Step ${Math.min(done + 1, total)} of ${total}${left ? ` · about ${duration(left)} left` : ""}` : "";
   find("#working-note").textContent = draft.job?.state === "queued" ? "Waiting for its turn: see the queue." : "The station goes on judging with the old reference meanwhile.";
 }
 
@@ -149,30 +153,44 @@ function showResult() {
   find("#decide").hidden = Boolean(decided);
   find("#decided").hidden = !decided;
   find("#decided").textContent = decided ?? "";
+  find("#after").hidden = !decided;
+  find("#report-link").href = `/report?lot=${encodeURIComponent(draft.name)}`;
   const result = draft.result;
+  if (draft.state === "accepted") offerAgain();
   const compared = draft.images.filter((image) => image.comparison).length;
   if (shownPairs !== compared) { shownPairs = compared; showPairs(); moveThreshold(); }
   if (shownResult === draft.id) return;
   shownResult = draft.id;
+  const stops = result.checks.filter((check) => check.verdict === "stop");
   const chip = find("#helps");
-  chip.textContent = result.helps ? "calibration helps" : "calibration does not help";
-  chip.className = `chip ${result.helps ? "ok" : "look"}`;
+  chip.textContent = stops.length ? "stop" : result.helps ? "calibration helps" : "calibration does not help";
+  chip.className = `chip ${stops.length ? "stop" : result.helps ? "ok" : "look"}`;
+  showChecks(find("#stops"), stops);
+  find("#accept").classList.toggle("main", !stops.length);
+  find("#plain").textContent = stops.length
+    ? "Do not accept this lot before you have looked at what stands above."
+    : result.helps ? "This lot judges its own parts better than the station's own reference. Look at the parts below, and accept it." : "The station's own reference does as well. Keep it, or show more good parts.";
   find("#sentence").textContent = result.sentence;
+  showSelfTest(find("#self-test"), result.self_test);
   showChecks(find("#result-checks"), result.checks);
   const { own_base: ownBase, lot_base: lotBase, own, lot } = result.scores;
   const range = [...ownBase, ...lotBase, ...own, ...lot, result.threshold];
-  const before = histogram(find("#plot-before"), [{ values: ownBase, className: "bar-base" }, { values: lotBase, className: "bar-own" }], { label: "Scores of good parts before calibration", range });
+  const before = histogram(find("#plot-before"), [{ values: ownBase, className: "bar-base" }, { values: lotBase, className: "bar-own" }], { label: "Scores of good parts before calibration", range, axes: true });
   before.move(result.base_threshold);
-  const after = histogram(find("#plot-after"), [{ values: own, className: "bar-base" }, { values: lot, className: "bar-own" }], { label: "Scores of good parts after calibration", range });
+  const after = histogram(find("#plot-after"), [{ values: own, className: "bar-base" }, { values: lot, className: "bar-own" }], { label: "Scores of good parts after calibration", range, axes: true });
   const slider = find("#threshold");
-  slider.min = after.from; slider.max = after.to; slider.step = (after.to - after.from) / 1000;
+  slider.min = Math.max(after.from, after.to / 1e4); slider.max = after.to; slider.step = (after.to - after.from) / 1000;
   const move = () => {
     const byHand = slider.dataset.touched === "yes";
     const threshold = byHand ? Number(slider.value) : result.threshold;
     after.move(threshold);
     const good = [...own, ...lot];
     const above = good.filter((score) => score > threshold).length;
-    find("#rate").textContent = `Expected false rejects: ${byHand ? `${percent(above / good.length)} (${above} of ${good.length} known good parts)` : result.free ? `at most ${percent(result.false_reject)}` : `${percent(result.false_reject)} asked for, not guaranteed`}`;
+    const planted = result.self_test?.scores;
+    const caught = planted ? `, finds ${planted.filter((score) => score > threshold).length} of ${planted.length} planted defects` : "";
+    find("#rate").textContent = byHand
+      ? `Rejects ${lot.filter((score) => score > threshold).length} of ${lot.length} good parts of this lot and ${own.filter((score) => score > threshold).length} of ${own.length} of the station's${caught} (${percent(above / good.length)} in all)`
+      : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can tell (${percent(result.false_reject)} was asked for)`}${caught}`;
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;
     for (const place of document.querySelectorAll("[data-after]")) {
@@ -204,13 +222,28 @@ function showPairs() {
   }));
 }
 
+async function offerAgain() {
+  const [{ entries }, { active }] = [await api("GET", "/audit?limit=50"), await api("GET", "/state")];
+  const before = entries.find((entry) => entry.kind === "accept" && entry.lot === draft.name)?.replaced;
+  const offer = before === undefined || active.name !== draft.name ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: before })}`);
+  find("#again").hidden = !offer?.images;
+  find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged` : "";
+  find("#again").onclick = () => attempt(async () => {
+    const operator = await signed(`Judge ${offer.images} parts again with lot ${draft.name}?`, { button: "Judge again", note: `The verdicts of ${reference(before)} stay on record beside the new ones.` });
+    if (!operator) return;
+    await api("POST", "/inspection/again", { operator, lot: before });
+    location.assign("/judge");
+  });
+}
+
 async function decide(decision, question) {
-  const operator = await signed(question, { button: { accept: "Accept", keep: "Keep the old one", discard: "Discard" }[decision] });
-  if (!operator) return;
+  const stopped = decision === "accept" && draft.result.checks.some((check) => check.verdict === "stop");
+  const answer = await signature(question, { button: { accept: "Accept", keep: "Keep the old one", discard: "Discard" }[decision], reason: stopped, note: stopped ? "A check says stop. The reason is kept with the decision, for good." : "" });
+  if (!answer) return;
   const slider = find("#threshold");
   const threshold = decision === "accept" && slider.dataset.touched === "yes" ? Number(slider.value) : null;
   await attempt(async () => {
-    show(await api("POST", `/drafts/${id}/decision`, { decision, operator, threshold }));
+    show(await api("POST", `/drafts/${id}/decision`, { decision, operator: answer.operator, reason: answer.reason, threshold }));
     await refresh();
   });
 }

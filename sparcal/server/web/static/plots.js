@@ -1,6 +1,6 @@
-// Two histograms on one axis with a threshold, as SVG.
+// Charts as SVG: two histograms on one axis with a threshold, and the run of scores over time.
 const SVG = "http://www.w3.org/2000/svg";
-const W = 760, H = 270, BASE = 150, BELOW = 70;  // the first group stands on the axis, the second hangs from it
+const H = 290, BASE = 150, BELOW = 70;  // the first group stands on the axis, the second hangs from it
 
 function draw(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -9,8 +9,12 @@ function draw(tag, attributes, text) {
   return element;
 }
 
+// Drawn as wide as its place, so that letters keep their size on a phone.
+const roomFor = (svg, most) => Math.min(most, Math.max(300, Math.round(svg.clientWidth) || most));
+
 // groups: [{ values, className }]; returns the function that moves the threshold line.
-export function histogram(svg, groups, { label, digits = 4, range = [] }) {
+export function histogram(svg, groups, { label, digits = 4, range = [], axes = false }) {
+  const W = roomFor(svg, 760);
   const all = [...groups.flatMap((group) => group.values), ...range];
   const low = Math.min(...all), high = Math.max(...all);
   const span = high - low || Math.abs(high) || 1;
@@ -36,6 +40,10 @@ export function histogram(svg, groups, { label, digits = 4, range = [] }) {
     const value = from + (i / 4) * (to - from);
     svg.append(draw("text", { x: (i / 4) * W, y: BASE + BELOW + 30, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle" }, String(Number(value.toPrecision(digits - 1)))));
   }
+  if (axes) {
+    svg.append(draw("text", { class: "axis-title", x: W / 2, y: BASE + BELOW + 56, "text-anchor": "middle" }, "score: higher is more anomalous"));
+    svg.append(draw("text", { class: "axis-title", x: -BASE / 2, y: -8, transform: "rotate(-90)", "text-anchor": "middle" }, "parts"));
+  }
   const line = draw("line", { class: "limit", x1: 0, x2: 0, y1: 24, y2: BASE + BELOW + 6 });
   const text = draw("text", { class: "limit-text", x: 0, y: 16 });
   svg.append(line, text);
@@ -50,4 +58,62 @@ export function histogram(svg, groups, { label, digits = 4, range = [] }) {
       text.textContent = `threshold ${Number(threshold.toPrecision(digits))}`;
     },
   };
+}
+
+// The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
+const CHART = { h: 230, left: 56, right: 12, top: 18, bottom: 44 };
+export function controlChart(svg, all, { label, when, pick }) {
+  const { h, left, right, top, bottom } = CHART;
+  const w = roomFor(svg, 1800);
+  const points = all.slice(-Math.floor((w - left - right) / 4));
+  const ratio = (point) => Math.max(0, point.score) / point.threshold;
+  const x = (i) => left + ((w - left - right) * (i + 0.5)) / points.length;
+  const y = (value) => top + (h - top - bottom) * (1 - value / (1 + value));  // the threshold is half way up; nothing runs off
+  svg.setAttribute("viewBox", `0 0 ${w} ${h}`);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${label}: ${points.filter((point) => point.verdict === "fail").length} of the latest ${points.length} failed`);
+  svg.replaceChildren();
+  for (const value of [0, 0.5, 1, 2, 5]) {
+    svg.append(draw("line", { class: value === 1 ? "limit" : "grid", x1: left, x2: w - right, y1: y(value), y2: y(value) }));
+    svg.append(draw("text", { x: left - 8, y: y(value) + 5, "text-anchor": "end", class: value === 1 ? "limit-text" : "" }, value === 1 ? "limit" : `${value}×`));
+  }
+  points.forEach((point, i) => {
+    if (i > 0 && points[i - 1].lot === point.lot) return;
+    if (i > 0) svg.append(draw("line", { class: "change", x1: x(i - 0.5), x2: x(i - 0.5), y1: top - 6, y2: h - bottom }));
+    const name = point.lot || "own reference";
+    svg.append(draw("text", { x: x(i - 0.5) + 6, y: top, class: "change-text" }, name.length > 24 ? `${name.slice(0, 23)}…` : name));
+  });
+  points.forEach((point, i) => {
+    const dot = draw("circle", { class: point.verdict, cx: x(i), cy: y(ratio(point)), r: points.length > 120 ? 3.5 : 5 });
+    dot.append(draw("title", {}, `${point.name}: ${point.verdict}, ${ratio(point).toFixed(2)} times the threshold, ${when(point.at)}`));
+    dot.addEventListener("click", () => pick(point));
+    svg.append(dot);
+  });
+  (w < 700 ? [0, -1, points.length - 1] : [0, Math.floor(points.length / 2), points.length - 1]).forEach((i, n) => i >= 0 && svg.append(draw("text", { x: n === 0 ? left : n === 2 ? w - right : x(i), y: h - bottom + 20, "text-anchor": ["start", "middle", "end"][n] }, when(points[i].at))));
+  svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 4, "text-anchor": "middle" }, "parts in the order they were judged"));
+  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "score ÷ limit"));
+}
+
+// The share of planted defects that were found, by size: { size (pixels), found, planted } each.
+export function detectionCurve(svg, sizes, { label, a90 }) {
+  const w = roomFor(svg, 620), h = 240, left = 56, right = 14, top = 14, bottom = 48;
+  const low = Math.log(Math.max(0.5, Math.min(...sizes.map((each) => each.size)) * 0.8)), high = Math.log(Math.max(...sizes.map((each) => each.size)) * 1.25);
+  const x = (size) => left + ((Math.log(size) - low) / (high - low || 1)) * (w - left - right);
+  const y = (share) => top + (1 - share) * (h - top - bottom);
+  svg.setAttribute("viewBox", `0 0 ${w} ${h}`);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", label);
+  svg.replaceChildren();
+  for (const share of [0, 0.5, 0.9, 1]) {
+    svg.append(draw("line", { class: "grid", x1: left, x2: w - right, y1: y(share), y2: y(share) }));
+    svg.append(draw("text", { x: left - 8, y: y(share) + 5, "text-anchor": "end" }, `${Math.round(100 * share)} %`));
+  }
+  svg.append(draw("polyline", { class: "curve-line", points: sizes.map((each) => `${x(each.size)},${y(each.found / each.planted)}`).join(" ") }));
+  for (const each of sizes) {
+    svg.append(draw("circle", { class: "curve-dot", cx: x(each.size), cy: y(each.found / each.planted), r: 5 }));
+    svg.append(draw("text", { x: x(each.size), y: h - bottom + 20, "text-anchor": "middle" }, String(Number(each.size.toPrecision(2)))));
+  }
+  if (a90) svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }));
+  svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 6, "text-anchor": "middle" }, "size of the defect in pixels"));
+  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
 }

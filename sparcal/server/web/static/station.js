@@ -67,11 +67,21 @@ export async function attempt(work) {
 }
 
 // The operator's name: asked for each decision on a lot, and once per visit while judging.
-export function signed(question, { always = true, button = "Sign", note = "" } = {}) {
+export async function signed(question, options = {}) { return (await signature(question, options))?.operator ?? null; }
+
+// The same with a reason, which a lot needs that a check says stop to, and with parts that can be left out.
+export function signature(question, { always = true, button = "Sign", note = "", reason = false, parts = [] } = {}) {
   const known = sessionStorage.getItem("sparcal-operator") ?? "";
-  if (!always && known) return Promise.resolve(known);
+  if (!always && known) return Promise.resolve({ operator: known, reason: null });
   const dialog = find("#sign");
-  const input = dialog.querySelector("input");
+  const input = dialog.querySelector("input[name=operator]");
+  const why = dialog.querySelector("textarea");
+  find("#sign-reason").hidden = !reason;
+  why.required = reason;
+  why.value = "";
+  const offers = find("#sign-parts");
+  offers.hidden = parts.length === 0;
+  offers.replaceChildren(...parts.map(({ sha, name }) => make("label", { class: "offer" }, make("input", { type: "checkbox", value: sha, checked: true }), make("img", { src: `/api/images/${sha}/thumb`, alt: "", loading: "lazy" }), make("span", {}, name))));
   dialog.querySelector("h2").textContent = question;
   find("#sign-note").textContent = note;
   find("#sign-note").hidden = !note;
@@ -79,18 +89,18 @@ export function signed(question, { always = true, button = "Sign", note = "" } =
   input.value = known;
   dialog.returnValue = "";
   dialog.showModal();
-  input.select();
+  if (reason) why.focus(); else input.select();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       const name = input.value.trim();
       if (dialog.returnValue !== "sign" || !name) return resolve(null);
       sessionStorage.setItem("sparcal-operator", name);
-      resolve(name);
+      resolve({ operator: name, reason: reason ? why.value.trim() : null, parts: [...offers.querySelectorAll("input:checked")].map((box) => box.value) });
     }, { once: true });
   });
 }
 
-// Drop, pick or paste images; they go up two at a time.
+// Drop or pick images; they go up one after the other, so that they keep their order.
 export function acceptImages(zone, send) {
   const input = zone.querySelector('input[type="file"]');
   zone.querySelector("button.pick").addEventListener("click", () => input.click());
@@ -108,13 +118,10 @@ async function upload(files, send) {
   const waiting = [...files];
   const problems = [];
   const note = find("#sending");
-  const lane = async () => {
-    for (let file = waiting.shift(); file; file = waiting.shift()) {
-      note.textContent = `Sending ${files.length - waiting.length} of ${files.length}`;
-      try { await send(file); } catch (error) { problems.push(`${file.name}: ${error.message}`); }
-    }
-  };
-  await Promise.all([lane(), lane()]);
+  for (let file = waiting.shift(); file; file = waiting.shift()) {
+    note.textContent = `Sending ${files.length - waiting.length} of ${files.length}`;
+    try { await send(file); } catch (error) { problems.push(`${file.name}: ${error.message}`); }
+  }
   note.textContent = "";
   if (problems.length) say(problems.length > 1 ? `${problems[0]} (and ${problems.length - 1} more)` : problems[0]);
   refresh();
@@ -130,6 +137,7 @@ export async function refresh(anyway = false) {
   let pause = 1000;
   try {
     const state = await api("GET", "/state");
+    gone(null);
     showState(state);
     const news = `${state.revision} ${state.watch?.reachable}`;
     if (news !== shown || anyway === true) {
@@ -140,57 +148,91 @@ export async function refresh(anyway = false) {
     pause = state.running || state.queued ? 500 : 2000;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    find("#live").textContent = error.message;
+    gone(error.message);
     pause = 3000;
   }
   timer = setTimeout(() => refresh(), document.hidden ? 5 * pause : pause);
 }
 
+// A station that does not answer must be seen from across the hall: what is on the page may be old.
+let goneSince = null;
+function gone(sentence) {
+  goneSince = sentence ? goneSince ?? new Date().toISOString() : null;
+  document.body.classList.toggle("gone", Boolean(sentence));
+  find("#trouble").hidden = !sentence;
+  find("#trouble").textContent = sentence ? `${sentence} What you see is from ${when(goneSince)} and may be out of date.` : "";
+}
+
+export const duration = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
+export const reference = (lot) => (lot ? `lot ${lot}` : "the station's own reference");
+
 function showState(state) {
+  if (state.trouble) {
+    find("#trouble").hidden = false;
+    find("#trouble").textContent = state.trouble;
+  }
   const { active } = state;
   const line = find(".state");
   line.classList.toggle("own", !active.name);
   line.querySelector("strong").textContent = active.name ? `Lot ${active.name} is active` : "No lot is active";
   const by = active.operator ? ` · calibrated by ${active.operator}` : "";
-  line.querySelector("span").textContent = active.name
+  find("#state-facts").textContent = active.name
     ? `since ${when(active.since)}${by} · ${active.k} good parts · threshold ${number(active.threshold)}`
-    : "The station judges with its own, uncalibrated reference.";
+    : "The station judges with its own reference, not calibrated to any lot.";
   const job = state.current;
-  const button = find("#queue-button");
-  button.textContent = job ? `${job.title}${job.total ? ` ${job.done} / ${job.total}` : ""}${state.queued ? ` · ${state.queued} waiting` : ""}` : state.queued ? `${state.queued} waiting` : "Idle";
-  find("#live").textContent = "";
+  const bar = find("#queue-progress");
+  bar.hidden = !job?.total;
+  if (job?.total) { bar.max = job.total; bar.value = job.done; }
+  find("#queue-text").textContent = job
+    ? [job.state === "held" ? "Held: the disk is full" : job.title, job.total ? `${job.done} of ${job.total}` : "", job.remaining_s ? `about ${duration(job.remaining_s)}` : "", state.queued ? `${state.queued} more` : ""].filter(Boolean).join(" · ")
+    : state.queued ? `Queue: ${state.queued} waiting` : "Queue: empty";
 }
 
 async function showQueue() {
   const { jobs } = await api("GET", "/jobs");
   const act = (job, what) => attempt(async () => { await api("POST", `/jobs/${job.id}/${what}`); await refresh(); await showQueue(); });
-  find("#queue ul").replaceChildren(...(jobs.length ? jobs : [null]).map((job) => job === null
+  find("#queue .jobs").replaceChildren(...(jobs.length ? jobs : [null]).map((job) => job === null
     ? make("li", { class: "soft" }, "Nothing was asked for yet.")
-    : make("li", { class: "row apart" },
-      make("div", {}, make("strong", {}, job.title), " ", make("span", { class: "soft small" }, `${when(job.created)}${job.total ? ` · ${job.done} of ${job.total}` : ""}`),
+    : make("li", {},
+      make("div", {}, make("strong", {}, job.title), " ", make("span", { class: "soft small" }, [when(job.created), job.total ? `${job.done} of ${job.total}` : "", job.remaining_s ? `about ${duration(job.remaining_s)} left` : ""].filter(Boolean).join(" · ")),
         job.message ? make("p", { class: "small" }, job.message) : null),
-      make("div", { class: "row" }, make("span", { class: `chip ${job.state}` }, job.state),
-        job.state === "queued" || job.state === "running" ? make("button", { onclick: () => act(job, "cancel") }, "Cancel") : null,
+      make("div", { class: "row" }, make("span", { class: `chip ${job.state}` }, { queued: "waits", running: "runs" }[job.state] ?? job.state),
+        ["queued", "running", "held"].includes(job.state) ? make("button", { onclick: () => act(job, "cancel") }, "Cancel") : null,
         ["failed", "cancelled", "interrupted"].includes(job.state) ? make("button", { onclick: () => act(job, "retry") }, "Try again") : null))));
 }
 
-// Shortcuts: one table per page, shown on "?"; none acts while somebody types.
+// Shortcuts: one table per page, shown on "?"; none acts while somebody types, and a slider keeps its arrows.
+// A key that decides can be switched off, and waits a moment: more letters so soon come from a scanner, not from a hand.
+const SCANNER_MS = 120;
 const shortcuts = new Map();
-export function shortcut(key, meaning, action) { shortcuts.set(key, { meaning, action }); }
+// `of` says what a key is about at the moment it is pressed, whatever is chosen a moment later.
+export function shortcut(key, meaning, action, { decides = false, of = () => undefined } = {}) { shortcuts.set(key, { meaning, action, decides, of }); }
+const keysDecide = () => localStorage.getItem("sparcal-keys") !== "off";
+let lastLetter = -SCANNER_MS;
+let pending;
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.target.closest("input:not([type=range], [type=file], [type=checkbox]), select, textarea")) return;
+  const letter = event.key.length === 1 && event.key !== " ";
+  const burst = event.timeStamp - lastLetter < SCANNER_MS;
+  if (letter) { lastLetter = event.timeStamp; clearTimeout(pending); }
+  const typing = event.target.closest("input:not([type=range], [type=file], [type=checkbox]), select, textarea");
+  if (!typing && burst && event.key === "Enter") event.preventDefault();  // a scanner ends with it, and must press no button
+  if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input[type=range]") && /^(Arrow|Page|Home|End)/.test(event.key)) return;
   const found = shortcuts.get(event.key) ?? shortcuts.get(event.key.toLowerCase());
   if (!found) return;
+  if (found.decides && (!keysDecide() || burst || event.repeat)) return;
   event.preventDefault();
-  found.action(event);
+  const subject = found.of();
+  if (found.decides) pending = setTimeout(() => found.action(subject), SCANNER_MS);
+  else if (!burst || !letter) found.action(subject);
 });
 shortcut("?", "this list", () => {
+  find("#single-keys").checked = keysDecide();
   find("#help tbody").replaceChildren(...[...shortcuts].map(([key, { meaning }]) =>
     make("tr", {}, make("td", {}, make("kbd", {}, key === " " ? "Space" : key)), make("td", {}, meaning))));
   find("#help").showModal();
 });
-shortcut("g", "go to Judge", () => location.assign("/judge"));
+shortcut("j", "go to Judge", () => location.assign("/judge"));
 shortcut("n", "go to New lot", () => location.assign("/new"));
 shortcut("l", "go to Lots", () => location.assign("/lots"));
 shortcut("q", "the queue", () => find("#queue-button").click());
@@ -202,8 +244,23 @@ find("#theme").addEventListener("click", () => {
   root.dataset.theme = dark ? "light" : "dark";
   localStorage.setItem("sparcal-theme", root.dataset.theme);
 });
+find("#single-keys").addEventListener("change", (event) => localStorage.setItem("sparcal-keys", event.target.checked ? "on" : "off"));
+find("#sign-out")?.addEventListener("click", async () => {
+  await fetch("/logout", { method: "POST", headers: { "X-Sparcal-CSRF": csrf }, credentials: "same-origin" });
+  location.assign("/login");
+});
 find("#help-button").addEventListener("click", () => shortcuts.get("?").action());
 find("#queue-button").addEventListener("click", async () => { await attempt(showQueue); find("#queue").showModal(); });
 for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
 window.addEventListener("unhandledrejection", (event) => say(`The page made a mistake (${event.reason?.message ?? "unknown"}): reload it.`));
 queueMicrotask(() => refresh());
+
+// Checks: the gravest first, in plain words; what was measured is one click away.
+export function showChecks(list, checks) {
+  const grave = { stop: 0, look: 1, ok: 2 };
+  const sorted = [...checks].sort((a, b) => grave[a.verdict] - grave[b.verdict]);
+  list.replaceChildren(...sorted.map((check) => make("li", { "data-check": check.name, class: check.verdict },
+    make("span", { class: `chip ${check.verdict}` }, check.verdict),
+    make("div", {}, make("p", {}, make("strong", {}, `${check.title}${/[?!.]$/.test(check.title) ? "" : "."} `), make("span", { class: "said" }, check.plain ?? check.sentence)),
+      check.plain && check.plain !== check.sentence ? make("details", {}, make("summary", {}, "What was measured"), make("p", { class: "small" }, check.sentence)) : null))));
+}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sparcal.server.data.corrections import OFFERED
-from sparcal.server.web.api.models.fields import LotName, Model, Sha, Signed
+from sparcal.server.web.api.models.fields import LotName, Model, Reason, Sha, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 
 
@@ -52,6 +52,24 @@ class DraftDecisionBody(Signed):
     threshold: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="Set by hand; null keeps the lot's own."
     )
+    reason: Reason | None = None
+
+
+class DraftSummary(Model):
+    """A lot in the making, in one line."""
+
+    id: int
+    name: str
+    state: Literal["open", "calibrating", "calibrated"]
+    created: str
+    images: int
+    good: int
+
+
+class DraftList(Model):
+    """Lots in the making, the newest first."""
+
+    drafts: list[DraftSummary]
 
 
 class FromConfirmedBody(Model):

@@ -25,6 +25,11 @@ ShaPath = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of
 Operator = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]*$")
 ]
+Reason = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Field(description="Needed to have a lot judge although a check says stop; kept for good."),
+]
 LotName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_lot_name)]
 
 

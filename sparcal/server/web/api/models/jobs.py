@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from sparcal.server.web.api.models.fields import Model
 
 
@@ -13,7 +15,7 @@ class JobAnswer(Model):
     id: int
     kind: str
     title: str
-    state: Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
+    state: Literal["queued", "running", "done", "failed", "cancelled", "interrupted", "held"]
     done: int
     total: int
     message: str | None
@@ -21,6 +23,7 @@ class JobAnswer(Model):
     started: str | None
     ended: str | None
     draft: int | None
+    remaining_s: float | None = Field(description="About how long it still takes; null if that cannot be told.")
 
 
 class JobStarted(Model):

@@ -7,13 +7,41 @@ from typing import Literal
 from pydantic import Field
 
 from sparcal.server.data.parts import MOST as MOST_PARTS
+from sparcal.server.data.scores import Finding
 from sparcal.server.web.api.models.fields import Model, Sha, Signed
 
 
 class ReviewBody(Signed):
-    """What a person says about a verdict."""
+    """What a person found who looked at a part."""
 
-    decision: Literal["confirm", "overrule"]
+    finding: Finding
+
+
+class AgainBody(Signed):
+    """What is to be judged again, by the lot that is active now."""
+
+    lot: str = Field(max_length=200, description="What judged it before; empty for the station's own reference.")
+    since: str = Field(
+        "",
+        max_length=40,
+        pattern=r"^(\d{4}-\d\d-\d\dT[0-9:.Z+-]{5,30})?$",
+        description="Only what was judged since then.",
+    )
+    images: list[Sha] | None = Field(None, min_length=1, max_length=1000, description="Only these; null for all.")
+
+
+class AgainAnswer(Model):
+    """How many images are judged again, and by which job."""
+
+    images: int
+    job: int
+
+
+class AgainOffer(Model):
+    """How many images could be judged again by the lot that is active now."""
+
+    lot: str = Field(description="What judged them before.")
+    images: int
 
 
 class ForgetBody(Signed):
@@ -47,6 +75,13 @@ class WatchBody(Signed):
     on: bool
 
 
+class RefusedFile(Model):
+    """A file of the watched folder that cannot be judged."""
+
+    name: str
+    problem: str
+
+
 class WatchAnswer(Model):
     """Whether the watched folder is judged as images arrive; `operator` is null until somebody switches it."""
 
@@ -54,6 +89,7 @@ class WatchAnswer(Model):
     operator: str | None
     since: str | None
     reachable: bool = Field(description="Whether the folder can be looked into now.")
+    refused: list[RefusedFile] = Field(description="Files that cannot be judged, the latest first.")
 
 
 class PartsBody(Signed):
@@ -65,11 +101,18 @@ class PartsBody(Signed):
     )
 
 
+class OfferedPart(Model):
+    """One part that could be added to the station."""
+
+    sha: str
+    name: str
+
+
 class PartsAnswer(Model):
-    """Images of a lot that were confirmed as good and are new to the station."""
+    """Parts of a lot that passed, that somebody found good and that are new to the station."""
 
     lot: str
-    images: list[str]
+    parts: list[OfferedPart]
     training: int = Field(description="How many parts the station was fitted on.")
 
 
@@ -84,7 +127,9 @@ class ScoreAnswer(Model):
     threshold: float | None
     verdict: Literal["pass", "fail"] | None
     problem: str | None
-    decision: Literal["confirm", "overrule"] | None
+    created: str = Field(description="When it was judged.")
+    finding: Finding | None = Field(description="What the last person who looked at it found.")
+    overruled: bool = Field(description="Whether that differs from the verdict.")
     operator: str | None
     at: str | None
     final: str
@@ -93,8 +138,14 @@ class ScoreAnswer(Model):
     removed: bool = Field(description="Whether the image itself was removed since.")
 
 
+class ScoreDetail(ScoreAnswer):
+    """One scored image, and what other references said about it."""
+
+    others: list[ScoreAnswer]
+
+
 class ScoreList(Model):
-    """Scored images of one lot, worst first."""
+    """Scored images of one lot."""
 
     lot: str
     counts: dict[str, int]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from sparcal.server.web.api.models.fields import LotName, Model, Signed
+from sparcal.server.web.api.models.fields import LotName, Model, Reason, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 from sparcal.server.web.api.models.judging import WatchAnswer
 
@@ -15,6 +15,7 @@ class ActivationBody(Signed):
     """Which lot scores from now on."""
 
     lot: LotName | None = Field(description="null is the station's own reference.")
+    reason: Reason | None = None
 
 
 class SessionAnswer(Model):
@@ -48,6 +49,8 @@ class StateAnswer(Model):
     current: JobAnswer | None
     counts: dict[str, int]
     watch: WatchAnswer | None = Field(description="null if the station watches no folder.")
+    drafts: int = Field(description="Lots in the making.")
+    trouble: str | None = Field(description="One sentence if the station cannot work now.")
     revision: int
 
 
@@ -68,7 +71,11 @@ class LotSummary(Model):
     threshold: float
     by_hand: bool
     worst: Literal["ok", "look", "stop"]
-    discarded: bool
+    state: Literal["active", "replaced", "kept", "discarded", "undecided"]
+    counts: dict[str, int] = Field(description="How many images it has judged, passed and failed.")
+    self_test: dict[str, Any] | None = Field(
+        description="Planted defects: how many were found; null if none were planted."
+    )
 
 
 class LotList(Model):
@@ -83,8 +90,10 @@ class CheckAnswer(Model):
 
     name: str
     number: float | None
+    title: str
     verdict: Literal["ok", "look", "stop"]
-    sentence: str
+    plain: str = Field(description="What it says, in plain words.")
+    sentence: str = Field(description="What was measured.")
 
 
 class LotDetail(LotSummary):
@@ -92,8 +101,10 @@ class LotDetail(LotSummary):
 
     sentence: str
     threshold_sentence: str
+    promise: str = Field(description="What the threshold promises, in plain words.")
     checks: list[CheckAnswer]
     images: list[dict[str, Any]]
+    draft: int | None = Field(description="The draft it was made from; null if it was made on the command line.")
     removed_energy: list[list[float]] | None = Field(description="Share per cell; null if nothing is removed.")
 
 

@@ -1,0 +1,56 @@
+"""The checks in plain words: what each is about, and what to do next; the measured sentence stays within reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_TITLES = {
+    "number": "Number of parts",
+    "duplicates": "The same part twice?",
+    "alignment": "Position",
+    "odd one out": "A bad part among them?",
+    "shift": "Does the lot look different?",
+    "energy removed": "What calibration evens out",
+    "expected benefit": "Will calibrating help?",
+    "helps": "Does calibrating help?",
+    "threshold": "Threshold",
+}
+_PLAIN = {
+    ("number", "ok"): "Enough parts.",
+    ("number", "look"): "Few parts: show more if you can.",
+    ("duplicates", "ok"): "No, every picture shows a part of its own.",
+    ("duplicates", "stop"): "{parts} cannot count: the same part twice, or one the station was fitted on. Take it out.",
+    ("alignment", "ok"): "The parts lie where the training parts lay.",
+    ("alignment", "look"): "The parts lie a little differently: compare fixture and camera.",
+    ("alignment", "stop"): "{parts} does not lie like the training parts: take it out, or put the fixture right.",
+    ("odd one out", "ok"): "No part stands out from the others.",
+    ("odd one out", "look"): "{parts} stands out a little: look for a defect, or show more parts like it.",
+    ("odd one out", "stop"): "{parts} looks defective: look at it, and calibrate without it.",
+    ("shift", "ok"): "Yes, and that is what calibrating is for.",
+    ("energy removed", "ok"): "Differences that all parts of the lot share are evened out.",
+    ("energy removed", "look"): "The parts differ in different ways: show more of each kind.",
+    ("expected benefit", "ok"): "Calibrating should help.",
+    (
+        "expected benefit",
+        "look",
+    ): "Calibrating will probably not help: more parts, or parts of each kind, may change that.",
+    ("helps", "ok"): "The lot uses what found the most.",
+    ("helps", "look"): "Calibrating does not help: the station's own reference is as good.",
+    ("threshold", "ok"): "The threshold keeps what was asked for.",
+    ("threshold", "look"): "Too few parts to promise what was asked for: the threshold is a careful guess.",
+}
+
+
+def check_title(name: str) -> str:
+    """What a check is about."""
+    return _TITLES.get(name, name.capitalize())
+
+
+def plain_sentence(name: str, verdict: str, sentence: str, images: Sequence[str]) -> str:
+    """What a check says, in words that need no statistics; the check's own sentence where there are none."""
+    words = _PLAIN.get((name, verdict))
+    if name == "shift" and sentence.startswith("There is no shift"):
+        words = "No, these parts look like the training parts."
+    if words is None or ("{parts}" in words and not images):
+        return sentence
+    return words.format(parts=", ".join(images))

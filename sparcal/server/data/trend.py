@@ -1,0 +1,36 @@
+"""What a line looks at: the latest scores in the order they came, and how many parts passed on which day."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+
+def latest_points(connection: sqlite3.Connection, *, limit: int) -> list[dict[str, Any]]:
+    """The latest scores of all references, oldest first, each with the threshold it was held against."""
+    rows = connection.execute(
+        "SELECT scores.id, scores.lot, scores.score, scores.threshold, scores.verdict, scores.created AS at, images.name "
+        "FROM scores JOIN images USING (sha) WHERE scores.score IS NOT NULL ORDER BY scores.id DESC LIMIT ?",
+        (limit,),
+    ).fetchall()
+    return [dict(row) for row in rows[::-1]]
+
+
+def daily_counts(connection: sqlite3.Connection, *, days: int) -> list[dict[str, Any]]:
+    """Passed and failed per day, as the station's clock counts days, and per reference; the latest day first."""
+    rows = connection.execute(
+        "SELECT date(created, 'localtime') AS day, lot, coalesce(sum(verdict = 'pass'), 0) AS passed, "
+        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors "
+        "FROM scores WHERE created >= datetime('now', ?) GROUP BY day, lot ORDER BY day DESC, max(id) DESC",
+        (f"-{days} days",),
+    )
+    return [dict(row) for row in rows]
+
+
+def lot_counts(connection: sqlite3.Connection) -> dict[str, dict[str, int]]:
+    """Passed and failed per reference; the empty name is the station's own."""
+    rows = connection.execute(
+        "SELECT lot, count(*) AS scored, coalesce(sum(verdict = 'pass'), 0) AS passed, "
+        "coalesce(sum(verdict = 'fail'), 0) AS failed FROM scores GROUP BY lot"
+    )
+    return {row["lot"]: {name: row[name] for name in ("scored", "passed", "failed")} for row in rows}

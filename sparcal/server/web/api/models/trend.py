@@ -1,0 +1,41 @@
+"""What the API gives about the run of scores over time."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparcal.server.web.api.models.fields import Model
+
+
+class TrendPoint(Model):
+    """One judged part."""
+
+    id: int
+    lot: str
+    score: float
+    threshold: float
+    verdict: Literal["pass", "fail"]
+    at: str
+    name: str
+
+
+class TrendAnswer(Model):
+    """The latest judged parts of all references, oldest first."""
+
+    points: list[TrendPoint]
+
+
+class DayCounts(Model):
+    """What one reference judged on one day."""
+
+    day: str
+    lot: str
+    passed: int
+    failed: int
+    errors: int
+
+
+class DailyAnswer(Model):
+    """Passed and failed by day, the latest day first."""
+
+    days: list[DayCounts]
