@@ -59,8 +59,6 @@ COVERED_BY = {
     "bench/run/work.py": "bench/run/test_ray_runner.py",
     "bench/run/workplace.py": "bench/run/test_local_runner.py",
     "calibration/calibrate.py": "station/test_station.py",
-    "calibration/held_out.py": "station/test_lot.py",
-    "calibration/part_statistics.py": "calibration/test_checks.py",
     "calibration/selection.py": "calibration/test_checks.py",
     "cli/calibrate.py": "cli/test_station.py",
     "cli/console.py": "cli/test_cli.py",
