@@ -13,6 +13,7 @@ from sparcal.types import Features
 
 REACH = 3  # cells by which a displacement is searched
 BORROWED = 6  # degrees of freedom that the station's spread lends to what the other parts show
+ODD_SHARE = 1 / 4  # of the parts that may hide one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +73,26 @@ def oddness(maps: Tensor, own_spread: float) -> tuple[Tensor, Tensor]:
 
 
 def _against_others(values: Tensor, own_spread: float) -> Tensor:
-    """(k,): each value less the mean of the others, in standard deviations that a further value would have."""
+    """(k,): each value less the mean of the others, in standard deviations that a further value would have.
+
+    Two odd parts would hide each other, for each widens the spread that the other is measured in. So the highest are also
+    compared with those below them only, as far down as ODD_SHARE of the parts, and what stands out takes all above along.
+    """
     k = len(values)
-    each = []
-    for j in range(k):
-        others = torch.cat([values[:j], values[j + 1 :]])
-        squares = float((others - others.mean()).square().sum()) + BORROWED * own_spread**2
-        spread = (squares / (k - 2 + BORROWED) * (1 + 1 / (k - 1))) ** 0.5
-        each.append(float(values[j] - others.mean()) / max(spread, 1e-9))
+    each = [_deviations(values[j], torch.cat([values[:j], values[j + 1 :]]), own_spread) for j in range(k)]
+    order = values.argsort(descending=True).tolist()
+    for rank in range(1, int(ODD_SHARE * k) + 1):
+        found = _deviations(values[order[rank]], values[order[rank + 1 :]], own_spread)
+        for j in order[: rank + 1]:
+            each[j] = max(each[j], found)
     return torch.tensor(each, dtype=torch.float64)
+
+
+def _deviations(value: Tensor, others: Tensor, own_spread: float) -> float:
+    n = len(others)
+    squares = float((others - others.mean()).square().sum()) + BORROWED * own_spread**2
+    spread = (squares / (n - 1 + BORROWED) * (1 + 1 / n)) ** 0.5
+    return float(value - others.mean()) / max(spread, 1e-9)
 
 
 def loneliness(maps: Tensor, own_spread: float) -> Tensor:

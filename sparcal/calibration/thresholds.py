@@ -168,13 +168,14 @@ def power_of_agreement(k: int, n: int) -> float:
 def prediction_limit(own: Floats, lot: Floats, rate: float) -> float:
     """What a further part of the lot exceeds with probability `rate`, if log scores are normal about the lot's mean.
 
-    mean + t s sqrt(1 + 1 / k), with the spread s of lot and station together and t on k - 1 + BORROWED degrees of freedom.
+    mean + t s sqrt(1 + 1 / k), with the spread s of lot and station together and t on k - 1 + BORROWED degrees of freedom,
+    or fewer where the station has no more to lend.
     """
     from scipy.special import stdtrit
 
     ratios = _ratios(own, lot)
     x, y = _forward(lot, ratios=ratios), _forward(own, ratios=ratios)
-    k, borrowed = len(x), BORROWED if len(y) > 1 else 0
+    k, borrowed = len(x), min(BORROWED, max(len(y) - 1, 0))
     squares = float(((x - x.mean()) ** 2).sum()) + (borrowed * float(y.var(ddof=1)) if borrowed else 0.0)
     freedom = k - 1 + borrowed
     if freedom == 0:

@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from sparcal.calibration.checks import (
     Check,
     check_alignment,
+    check_alone,
     check_duplicates,
     check_energy,
+    check_expected,
     check_help,
     check_number,
     check_odd,
+    check_self_test,
     check_shift,
     check_threshold,
     worst,
 )
-from sparcal.calibration.part_statistics import (
-    alignment,
-    displacement,
-    left_out_residuals,
-    part_distances,
-    prominence,
-    spread_and_offset,
-)
-from sparcal.calibration.selection import Choice, Trial, choose, judge, trial
+from sparcal.calibration.detection_curve import detection_curve
+from sparcal.calibration.part_statistics import displacement, left_out_residuals
+from sparcal.calibration.selection import Choice, Trial
+from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import by_hand, find_threshold
-from sparcal.sparc import SPARC
 from sparcal.types import Features
-
-H, W, D = 9, 12, 10
-
-
-def random(*shape, seed):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def parts(n, seed, spread=0.3):
-    """Parts of one drawing: a smooth pattern, and a little noise of their own."""
-    rows, columns = torch.meshgrid(torch.arange(H) / H, torch.arange(W) / W, indexing="ij")
-    waves = torch.stack([torch.sin(6 * rows + i) * torch.cos(5 * columns - i) for i in range(D)], dim=-1)
-    return Features((2 * waves + spread * random(n, H, W, D, seed=seed),))
+from tests.support.drawn_parts import TRAIN, D, H, W, maps, parts, random
 
 
 def names(n):
     return [f"part-{i}.png" for i in range(n)]
-
-
-TRAIN = parts(30, 0)
 
 
 def test_the_gravest_verdict_counts():
@@ -96,16 +80,6 @@ def test_parts_that_lie_off_are_told_by_how_much(down, right, words):
     assert words in check.sentence
 
 
-def test_alignment_is_the_mean_cosine_of_patterns():
-    lot = parts(3, 1)
-    mean = TRAIN.levels[0].mean(0)
-    mean = mean - mean.mean((0, 1))
-    for image, got in zip(lot.levels[0], alignment(lot, TRAIN), strict=True):
-        x = image - image.mean((0, 1))
-        cosines = [x[i, j] @ mean[i, j] / (x[i, j].norm() * mean[i, j].norm()) for i in range(H) for j in range(W)]
-        assert float(got) == pytest.approx(float(torch.stack(cosines).mean()), abs=1e-5)
-
-
 def test_duplicates_are_named_by_hash_and_by_likeness():
     lot = parts(5, 1).levels[0].clone()
     lot[3] = lot[1] + 0.01 * random(H, W, D, seed=5)  # the same part, saved again
@@ -119,88 +93,93 @@ def test_duplicates_are_named_by_hash_and_by_likeness():
     assert trained.sentence == "part-2.png is a training image: give different parts of the lot."
 
 
-def test_distances_are_in_units_of_two_training_parts():
-    distances = part_distances(TRAIN, TRAIN, TRAIN)
-    off = distances[~torch.eye(30, dtype=torch.bool)]
-    assert float(off.mean()) == pytest.approx(1, rel=1e-4)
-    assert float(distances.diagonal().max()) < 1e-9
+# The odd one out, and the one that stands alone
 
 
 def test_the_odd_one_is_found_and_only_it():
-    own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
+    lot = maps(8, 2)
     lot[2] *= 5  # another light raises all cells
     lot[6, 3, 4] *= 60  # a defect raises a few
-    check = check_odd([(lot, own), (lot.sqrt(), own.sqrt())], names(8), spread=1.0)
+    check = check_odd(lot, 0.1, names(8))
     assert (check.verdict, check.images) == ("stop", ("part-6.png",))
     assert "part-6.png looks defective" in check.sentence
+    assert check.sentence.endswith("(limit 5.0): look at it, and calibrate without it.")
     lot[6, 3, 4] /= 60
-    assert check_odd([(lot, own)], names(8), spread=1.0).verdict == "ok"
+    assert check_odd(lot, 0.1, names(8)).verdict == "ok"
+    assert check_alone(lot, 0.1, names(8)).images == ("part-2.png",)
+
+
+def test_a_smashed_part_is_found_as_well_as_a_hairline():
+    lot = maps(8, 2)
+    lot[3, :, :5] *= 4  # four tenths of the part: nine tenths of its own cells no longer tell
+    assert check_odd(lot, 0.1, names(8)).images == ("part-3.png",)
+    lot = maps(8, 2)
+    lot[5, 8, 8] *= 4
+    assert check_odd(lot, 0.1, names(8)).images == ("part-5.png",)
 
 
 def test_two_odd_ones_are_both_named():
-    own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
-    lot[1, 0, 0], lot[5, 8, 8] = 500, 800
-    assert check_odd([(lot, own)], names(8), spread=1.0).images == ("part-1.png", "part-5.png")
+    lot = maps(8, 2)
+    lot[1, 0, 0], lot[5, 8, 8] = 5, 8  # each widens the spread that the other is measured in
+    check = check_odd(lot, 0.1, names(8))
+    assert check.images == ("part-1.png", "part-5.png")
+    assert "look defective" in check.sentence
 
 
-def test_where_conditions_are_mixed_more_oddity_is_asked_for():
-    own, lot = random(20, H, W, seed=1).square() + 1, random(8, H, W, seed=2).square() + 1
-    typical = float(prominence(own).mean())
-    lot[4, 2, 2] = float(lot[4].flatten().quantile(0.9)) * torch.tensor(2.1 * typical).exp()
-    assert check_odd([(lot, own)], names(8), spread=1.2).images == ("part-4.png",)
-    mixed = check_odd([(lot, own)], names(8), spread=3.0)
-    assert (mixed.verdict, mixed.images) == ("look", ("part-4.png",))
-    assert mixed.sentence.startswith("part-4.png is conspicuous, the worst stands out 2.0 times as much")
-    lot[4, 2, 2] = lot[4].median()
-    assert check_odd([(lot, own)], names(8), spread=1.2).verdict == "ok"
-    faint = check_odd([(lot, own)], names(8), spread=3.0)
-    assert faint.verdict == "ok"
-    assert faint.sentence.endswith("the parts differ much among each other, which can hide a faint defect.")
+def test_where_parts_differ_more_oddity_is_asked_for():
+    lot = maps(8, 2)
+    lot[4, 2, 2] = 1.8 * lot[4].max()
+    assert check_odd(lot, 0.05, names(8)).images == ("part-4.png",)
+    conspicuous = check_odd(lot, 0.18, names(8))
+    assert (conspicuous.verdict, conspicuous.images) == ("look", ("part-4.png",))
+    assert conspicuous.sentence.startswith("part-4.png is conspicuous, ")
+    assert conspicuous.sentence.endswith("look for a defect, or show another part under the same light or fixture.")
+    assert check_odd(lot, 0.5, names(8)).verdict == "ok"
+
+
+def test_good_parts_are_hardly_ever_accused():
+    accused = [check_odd(maps(8, seed), 0.05, names(8)).verdict == "stop" for seed in range(200)]
+    assert sum(accused) <= 10  # one lot in 20
 
 
 def test_too_few_to_leave_one_out_is_worth_a_look():
-    check = check_odd([], names(2), spread=1.0)
+    check = check_odd(None, 1.0, names(2))
     assert (check.verdict, check.sentence) == ("look", "2 images are too few to leave one out: show at least 3.")
 
 
-def test_prominence_follows_its_definition():
-    maps = random(4, H, W, seed=3).square()
-    for one, got in zip(maps, prominence(maps), strict=True):
-        assert float(got) == pytest.approx(float((one.max() / one.flatten().quantile(0.9)).log()), abs=1e-5)
-    assert torch.isfinite(prominence(torch.zeros(2, H, W))).all()
+def test_a_part_under_a_light_of_its_own_is_named_and_what_to_do():
+    lot = maps(8, 3)
+    assert check_alone(lot, 0.1, names(8)).verdict == "ok"
+    lot[7] *= 2
+    check = check_alone(lot, 0.1, names(8))
+    assert (check.verdict, check.images) == ("look", ("part-7.png",))
+    assert check.sentence.startswith("part-7.png is the only one of its kind: ")
+    assert "show another part under the same light" in check.sentence
+    lot[1] *= 4
+    assert "part-1.png, part-7.png are each the only one of their kind" in check_alone(lot, 0.1, names(8)).sentence
+
+
+@pytest.mark.parametrize("lot", [None, maps(3, 1)])
+def test_too_few_to_tell_which_stand_alone(lot):
+    check = check_alone(lot, 0.1, names(3))
+    assert (check.verdict, check.sentence) == ("ok", "3 images are too few to tell which stand alone.")
+
+
+# The lot as a whole
 
 
 def test_no_shift_and_a_shift():
-    same = check_shift(parts(8, 1), TRAIN)
-    assert same.sentence.startswith("There is no shift to remove")
+    same, shifted = check_shift(parts(8, 1), TRAIN)
+    assert not shifted
+    assert same.sentence.startswith("The lot looks like the training parts")
     assert same.number == pytest.approx(1, abs=0.2)
-    moved = parts(8, 1).map(lambda x: x + 1.0)
-    assert check_shift(moved, TRAIN).sentence.startswith("There is a shift")
+    moved, shifted = check_shift(parts(8, 1).map(lambda x: x + 1.0), TRAIN)
+    assert shifted
+    assert moved.sentence.startswith("The lot looks different from the training parts")
     lights = parts(8, 1).map(lambda x: x + torch.arange(8).view(8, 1, 1, 1) * 0.3)
-    assert check_shift(lights, TRAIN).number > 2
-
-
-def test_spread_and_offset_follow_their_definition():
-    lot, train = parts(4, 1, 0.5).levels[0].double(), TRAIN.levels[0].double()
-    own = sum((x - train.mean(0)).square().sum(-1).mean() for x in train) / 29
-    spread = sum((x - lot.mean(0)).square().sum(-1).mean() for x in lot) / 3
-    offset = (lot.mean(0) - train.mean(0)).square().sum(-1).mean()
-    assert spread_and_offset(Features((lot.float(),)), TRAIN) == pytest.approx(
-        (float(spread / own), float(offset / own))
-    )
-
-
-def test_left_out_residuals_are_what_sparc_leaves():
-    lot = parts(5, 1)
-    found = left_out_residuals(lot, TRAIN)
-    for j in range(5):
-        others = [i for i in range(5) if i != j]
-        sparc = SPARC().fit(lot[others])
-        left = (sparc.apply(lot[j]).levels[0][0] - sparc.mean_[0]).square().sum(-1)
-        torch.testing.assert_close(found.residual[j], left, rtol=1e-4, atol=1e-5)
-    assert found.removed.shape == (H, W)
-    assert 0 <= found.own_removed <= 1
-    assert (found.removed <= 1 + 1e-6).all()
+    check, shifted = check_shift(lights, TRAIN)
+    assert shifted
+    assert check.number > 2
 
 
 def test_energy_says_what_is_removed_and_where():
@@ -210,13 +189,23 @@ def test_energy_says_what_is_removed_and_where():
     assert check.verdict == "ok"
     assert check.number > 0.9
     assert f"of {H}, column" in check.sentence
-    assert check_energy(None, "sparc").sentence == "Nothing is removed from the features."
+    assert check_energy(None, "sparc").sentence == "Nothing is removed from what the camera sees."
     assert check_energy(left_out_residuals(lot, TRAIN), "identity").number == 0
+
+
+def test_parts_that_do_not_agree_in_how_they_deviate_are_worth_a_look():
+    lot = parts(6, 1)
+    statistics = left_out_residuals(lot, TRAIN)
+    own = float(statistics.removed.mean()) + 0.1
+    check = check_energy(replace(statistics, own_removed=own), "sparc")
+    assert check.verdict == "look"
+    assert check.sentence.startswith("The parts do not agree in how they deviate: ")
 
 
 def test_the_threshold_check_asks_for_a_look_where_samples_do_not_reach():
     own, few = random(200, seed=1).exp().numpy(), random(8, seed=2).exp().numpy()
-    assert check_threshold(find_threshold(own, few, 0.05), few.tolist(), names(8)).verdict == "ok"
+    many = random(64, seed=3).exp().numpy()
+    assert check_threshold(find_threshold(own, many, 0.05), many.tolist(), names(64)).verdict == "ok"
     assert check_threshold(find_threshold(own, 50 * few, 0.05), (50 * few).tolist(), names(8)).verdict == "look"
     assert check_threshold(by_hand(1.0), [], names(8)).verdict == "look"
 
@@ -231,51 +220,33 @@ def test_a_part_that_alone_puts_the_threshold_up_is_named():
     assert check_threshold(find_threshold(own, scores, 0.05), scores, names(8)).images == ()
 
 
-# Which correction is taken
+# What planted defects say
 
 
-def lifted(correction, *lifts, chance=1e-4):
-    return Trial(correction, sum(lifts) / len(lifts), chance, lifts)
+def choice(correction, helps, stands_out=0.9):
+    trials = (Trial("identity", {}, 0.6, 3.0), Trial(correction, {}, stands_out, 0.0))
+    return Choice(correction, {}, helps, "a sentence", trials)
 
 
-def test_no_shift_keeps_the_stations_own_reference():
-    choice = choose(lifted("identity", 0.1, -0.2, chance=0.6), [lifted("sparc", 0.0, 0.0)], 2)
-    assert (choice.correction, choice.helps) == ("identity", False)
-    assert choice.sentence.startswith("There is nothing to remove")
-    assert check_help(choice, "identity").verdict == "ok"
+def test_the_benefit_is_what_the_choice_says():
+    check = check_help(choice("sparc", True))
+    assert (check.name, check.number, check.verdict, check.sentence) == ("benefit", 0.9, "ok", "a sentence")
+    assert check_help(choice("sparc", False)).verdict == "look"
+    assert check_help(choice("identity", None)).verdict == "ok"
+    assert check_help(Choice("sparc", {}, None, "unchecked", ())).verdict == "look"
+    assert check_expected(choice("sparc", True)) == replace(check, name="expected benefit")
 
 
-def test_the_candidate_that_brings_parts_closest_is_taken():
-    base = lifted("identity", 9.0, 8.0, 10.0)
-    choice = choose(base, [lifted("sparc", 5.0, 5.0, 6.0), lifted("normals", 2.0, 3.0, 2.5)], 3)
-    assert (choice.correction, choice.helps) == ("normals", True)
-    assert "9.0 spreads above its own parts with the station's own reference" in choice.sentence
-    assert "2.5 spreads above its own parts with normals (3 of 3 come closer)" in choice.sentence
-    assert check_help(choice, "normals").verdict == "ok"
+@pytest.mark.parametrize(("found", "verdict"), [(64, "ok"), (52, "ok"), (51, "look"), (0, "look")])
+def test_a_lot_that_misses_many_planted_defects_is_worth_a_look(found, verdict):
+    tested = SelfTest(64, found, found, 3, {}, (), (0, 0), detection_curve([], [], floor=0.05), "as found", 0, ())
+    check = check_self_test(tested)
+    assert (check.name, check.number, check.verdict, check.sentence) == ("self-test", found / 64, verdict, "as found")
 
 
-def test_what_does_not_help_is_not_taken_unless_asked_for():
-    base, worse = lifted("identity", 2.0, 2.0, 2.0), lifted("sparc", 4.0, 4.0, 4.0)
-    choice = choose(base, [worse], 3)
-    assert (choice.correction, choice.helps) == ("identity", False)
-    assert choice.sentence.startswith("Calibration does not help")
-    assert check_help(choice, "identity").verdict == "look"
-    asked = judge(base, worse, asked=True)
-    assert (asked.correction, asked.helps) == ("sparc", False)
-    assert asked.sentence.endswith("sparc was asked for.")
-
-
-def test_two_images_cannot_be_checked():
-    choice = choose(lifted("identity", 5.0, 6.0), [], 2)
-    assert (choice.correction, choice.helps) == ("sparc-recentred", None)
-    assert "2 images are too few to leave one out: show at least 3" in choice.sentence
-    assert check_help(choice, "sparc-recentred").verdict == "look"
-
-
-def test_a_lift_is_in_standard_deviations_of_log_scores():
-    own, lot = random(50, seed=1).exp(), 3 * random(4, seed=2).exp()
-    expected = (lot.double().log() - own.double().log().mean()) / own.double().log().std(correction=0)
-    got = trial("sparc", own, lot)
-    assert got.lifts == pytest.approx(expected.tolist(), rel=1e-5)
-    assert got.lift == pytest.approx(float(expected.mean()), rel=1e-5)
-    assert isinstance(choose(got, [], 4), Choice)
+def test_without_a_self_test_nothing_is_known():
+    check = check_self_test(None)
+    assert (check.verdict, check.sentence) == (
+        "look",
+        "Too few parts to leave one out: what the lot would find is not known.",
+    )

@@ -1,24 +1,30 @@
-"""Thresholds from good parts: ranks against their definition, margins against all draws, and rates by simulation."""
+"""Thresholds from good parts: ranks and limits against their definitions, agreement and rates by simulation."""
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import ndtr
 
 from sparcal.calibration.thresholds import (
+    BORROWED,
+    EQUIVALENT,
+    SIGNIFICANT,
     Threshold,
     by_hand,
     ceiling,
-    chance_of_higher,
+    chance_of_difference,
     conformal_rank,
     find_threshold,
     histogram,
-    margin,
-    raised,
+    power_of_agreement,
+    prediction_limit,
+    rejected_share,
 )
 from sparcal.errors import DataError
 
@@ -54,83 +60,138 @@ def test_the_ceiling_of_the_largest_of_eight():
     assert ceiling(8, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
     threshold = find_threshold(gamma(120, 1), gamma(8, 2, 2.0), 0.01)
     assert threshold.ceiling == ceiling(8, 8)
-    assert "only 11.11% on average and 31.2% in 19 of 20 lots" in threshold.sentence
+    assert "8 samples support 11.1% on average and 31% in 19 of 20 lots" in threshold.sentence
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_the_pooled_rate_holds_on_average(rate):
+def test_the_rate_holds_on_average_where_the_lot_is_like_the_station(rate):
     """Parts of one population: the mean rate over many stations and lots is at most the rate asked for."""
     rates = []
     for seed in range(300):
-        sample = gamma(120 + 8 + 200, seed)
-        threshold = find_threshold(sample[:120], sample[120:128], rate)
-        rates.append((sample[128:] > threshold.value).mean())
+        sample = gamma(120 + 64 + 200, seed)
+        threshold = find_threshold(sample[:120], sample[120:184], rate)
+        rates.append((sample[184:] > threshold.value).mean())
     error = np.std(rates) / np.sqrt(len(rates))
     assert np.mean(rates) <= rate + 2 * error
     assert np.mean(rates) >= rate - 1 / 100 - 2 * error  # and not far below it
 
 
+def rates_of_the_prediction_limit(own, k, rate):
+    """Log scores are normal, the lot's lie higher than the station's: the shares of the lot above limits, exactly."""
+    rng = np.random.default_rng([own, k, int(1000 * rate)])
+    for _ in range(2000):
+        limit = prediction_limit(np.exp(rng.normal(0, 0.2, own)), np.exp(rng.normal(0.7, 0.2, k)), rate)
+        yield 1 - ndtr((np.log(limit) - 0.7) / 0.2)
+
+
 @pytest.mark.parametrize("rate", RATES)
-def test_the_margin_keeps_the_rate_on_a_lot_that_scores_higher(rate):
-    """The lot's scores are twice the station's: eight samples and the station's shape give the rate on average."""
-    rates, bases = [], set()
-    for seed in range(300):
-        own, lot, parts = gamma(120, seed), gamma(8, 10_000 + seed, 2.0), gamma(200, 20_000 + seed, 2.0)
-        threshold = find_threshold(own, lot, rate)
-        bases.add(threshold.basis)
-        rates.append((parts > threshold.value).mean())
-    assert bases == {"lot with margin"}
-    assert np.mean(rates) <= rate + 2 * np.std(rates) / np.sqrt(len(rates)) + 0.002
+@pytest.mark.parametrize("k", [4, 8, 16])
+@pytest.mark.parametrize("own", [3, BORROWED + 1])
+def test_the_prediction_limit_keeps_the_rate_on_average(own, k, rate):
+    rates = list(rates_of_the_prediction_limit(own, k, rate))
+    assert np.mean(rates) == pytest.approx(rate, abs=3 * np.std(rates) / np.sqrt(len(rates)))
 
 
-@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3])
-@pytest.mark.parametrize(("n", "k"), [(6, 2), (9, 3), (10, 8)])
-def test_the_margin_is_exact_over_all_draws(n, k, rate):
-    own = gamma(n, n)
-
-    def exceeded(factor):
-        shares = []
-        for draw in combinations(range(n), k):
-            others = np.delete(own, draw)
-            shares.append((others > factor * own[list(draw)].max() * (1 + 1e-12)).mean())
-        return np.mean(shares)
-
-    found = margin(own, k, rate)
-    assert found >= 1
-    assert exceeded(found) <= rate
-    if found > 1:
-        assert exceeded(found * (1 - 1e-9)) > rate
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("k", [4, 8, 16])
+def test_a_station_that_knows_its_spread_better_than_it_lends_stays_below_the_rate(k, rate):
+    rates = list(rates_of_the_prediction_limit(120, k, rate))
+    error = np.std(rates) / np.sqrt(len(rates))
+    assert 0.5 * rate <= np.mean(rates) <= rate + 3 * error
 
 
-def test_a_margin_of_scores_that_are_not_all_positive_is_a_difference():
-    own = gamma(60, 1)
-    shifted = np.log(own)  # some below 0
-    assert (shifted < 0).any()
-    assert raised(0.5, margin(shifted, 8, 0.05), shifted) == pytest.approx(0.5 + np.log(margin(own, 8, 0.05)))
+def test_the_prediction_limit_is_students_about_the_lots_mean():
+    own, lot, rate = gamma(60, 1), gamma(8, 2, 2.0), 0.03
+    x, y = np.log(lot), np.log(own)
+    freedom = 7 + BORROWED
+    spread = np.sqrt((7 * np.var(x, ddof=1) + BORROWED * np.var(y, ddof=1)) / freedom)
+    expected = np.exp(x.mean() + stats.t.ppf(1 - rate, freedom) * spread * np.sqrt(1 + 1 / 8))
+    assert prediction_limit(own, lot, rate) == pytest.approx(expected)
 
 
-def test_few_own_parts_give_no_margin():
-    assert margin(gamma(8, 1), 8, 0.01) == 1.0
-    assert margin(-gamma(8, 1), 8, 0.01) == 0.0
+def test_scores_that_are_not_all_positive_are_taken_as_they_are():
+    own, lot = gamma(60, 1), gamma(8, 2, 1.5)
+    assert (np.log(own) < 0).any()
+    assert prediction_limit(np.log(own), np.log(lot), 0.05) == pytest.approx(np.log(prediction_limit(own, lot, 0.05)))
+    assert chance_of_difference(np.log(lot), np.log(own)) == pytest.approx(chance_of_difference(lot, own))
 
 
-def test_agreement_sees_a_shift_and_a_single_high_part():
-    own = gamma(100, 1)
-    same = [chance_of_higher(gamma(8, seed), own) for seed in range(100, 300)]
-    assert np.mean(np.array(same) < 0.05) < 0.12
-    assert chance_of_higher(gamma(8, 5, 1.5), own) < 0.01
-    one_high = np.append(np.sort(own)[40:47], 3 * own.max())
-    assert chance_of_higher(one_high, own) == pytest.approx(2 * 8 / 108)
-    assert chance_of_higher(gamma(8, 5, 0.5), own) == 1.0
+def test_a_single_part_and_no_station_leave_no_spread():
+    assert prediction_limit(np.array([]), np.array([3.0]), 0.05) == 3.0
+    assert prediction_limit(np.array([2.0]), np.array([3.0]), 0.05) == 3.0
+    equal = prediction_limit(np.full(9, 2.0), np.full(5, 3.0), 0.05)
+    assert equal == pytest.approx(3.0)
 
 
-def test_the_chance_of_the_largest_is_the_share_of_draws():
-    own, lot = np.array([1.0, 2.0, 3.0, 10.0]), np.array([4.0, 0.5])
-    everything = np.concatenate([own, lot])
-    top = np.sort(everything)[::-1][:2]  # the lot's largest stands second
-    draws = list(combinations(range(6), 2))
-    share = np.mean([bool(set(everything[list(draw)]) & set(top)) for draw in draws])
-    assert chance_of_higher(lot, own) == pytest.approx(min(1.0, 2 * share))
+# Agreement has to be shown
+
+
+@pytest.mark.parametrize(("k", "scale"), [(8, 1.0), (8, 1.3), (30, 1.02), (60, 0.97), (2, 0.5)])
+def test_agreement_is_two_one_sided_welch_tests(k, scale):
+    own, lot = gamma(100, 1), gamma(k, 5, scale)
+    x, y = np.log(lot), np.log(own)
+    limit = EQUIVALENT * y.std(ddof=1)
+    below = stats.ttest_ind(x - limit, y, equal_var=False, alternative="less").pvalue
+    above = stats.ttest_ind(x + limit, y, equal_var=False, alternative="greater").pvalue
+    assert chance_of_difference(lot, own) == pytest.approx(max(below, above))
+
+
+def test_agreement_of_scores_without_any_spread():
+    same, other = np.full(5, 2.0), np.full(5, 3.0)
+    assert chance_of_difference(same, same) == 0.0
+    assert chance_of_difference(other, same) == 1.0
+
+
+@pytest.mark.parametrize(("lot", "own"), [(1, 50), (50, 1), (1, 1)])
+def test_a_single_part_shows_no_agreement(lot, own):
+    assert chance_of_difference(gamma(lot, 1), gamma(own, 2)) == 1.0
+
+
+@pytest.mark.parametrize(("k", "n"), [(8, 60), (16, 60), (32, 60), (32, 200), (60, 120)])
+def test_the_power_of_agreement_is_how_often_equals_show_it(k, n):
+    rng = np.random.default_rng([k, n])
+    trials = 1500
+    shown = [
+        chance_of_difference(np.exp(rng.normal(0, 0.2, k)), np.exp(rng.normal(0, 0.2, n))) < SIGNIFICANT
+        for _ in range(trials)
+    ]
+    assert np.mean(shown) == pytest.approx(power_of_agreement(k, n), abs=0.08)
+
+
+def test_eight_parts_hardly_ever_show_agreement_and_many_do():
+    assert power_of_agreement(8, 120) < 0.15
+    assert power_of_agreement(120, 120) > 0.9
+
+
+def test_a_difference_of_half_a_deviation_is_taken_for_agreement_once_in_20_times():
+    rng = np.random.default_rng(7)
+    taken = [
+        chance_of_difference(np.exp(rng.normal(0.5 * 0.2, 0.2, 32)), np.exp(rng.normal(0, 0.2, 120))) < SIGNIFICANT
+        for _ in range(1500)
+    ]
+    assert np.mean(taken) <= SIGNIFICANT + 3 * np.sqrt(SIGNIFICANT / 1500) + 0.01
+
+
+def test_shown_agreement_pools_and_the_rest_leaves_the_lot_to_speak():
+    own = gamma(120, 1)
+    pooled = find_threshold(own, gamma(100, 9), 0.05)
+    assert (pooled.basis, pooled.own, pooled.lot) == ("pooled", 120, 100)
+    assert pooled.agreement < SIGNIFICANT
+    assert pooled.value == np.sort(np.concatenate([own, gamma(100, 9)]))[conformal_rank(220, 0.05) - 1]
+    assert pooled.sentence.startswith(
+        "The lot's 100 good parts score like the station's own 120, so all count together"
+    )
+    alone = find_threshold(own, gamma(8, 9), 0.05)  # of the same population, but eight cannot show it
+    assert alone.basis == "lot with margin"
+    assert alone.agreement >= SIGNIFICANT
+    assert alone.sentence.startswith("Only the lot's own 8 good parts count")
+
+
+def test_a_pool_that_does_not_reach_says_so():
+    threshold = find_threshold(gamma(60, 1), gamma(60, 2), 0.001)
+    assert (threshold.basis, threshold.free) == ("pooled", False)
+    assert "120 good parts cannot support a false-reject rate of 0.10%, only 0.83%" in threshold.sentence
+    assert threshold.value == max(gamma(60, 1).max(), gamma(60, 2).max())
 
 
 def test_a_supported_rate_on_a_higher_lot_is_distribution_free():
@@ -141,19 +202,43 @@ def test_a_supported_rate_on_a_higher_lot_is_distribution_free():
     assert "at most 5.00% of good parts are rejected" in threshold.sentence
 
 
-def test_a_lot_that_scores_lower_is_pooled_and_never_lowers_the_bar_alone():
+@pytest.mark.parametrize("k", [8, 30])
+def test_a_lot_that_scores_lower_never_lowers_the_bar_below_the_stations(k):
     own = gamma(120, 1)
-    threshold = find_threshold(own, gamma(8, 2, 0.5), 0.05)
-    assert threshold.basis == "pooled"
-    assert threshold.value >= np.quantile(own, 0.94)
+    threshold = find_threshold(own, gamma(k, 2, 0.5), 0.05)
+    assert threshold.basis in ("lot", "lot with margin")
+    assert threshold.value == np.sort(own)[conformal_rank(120, 0.05) - 1]
 
 
 def test_eight_samples_say_what_they_cannot_support():
-    threshold = find_threshold(gamma(120, 1), gamma(8, 2, 2.0), 0.01)
-    assert not threshold.free
+    own, lot = gamma(120, 1), gamma(8, 2, 2.0)
+    threshold = find_threshold(own, lot, 0.01)
+    assert (threshold.basis, threshold.free) == ("lot with margin", False)
+    assert threshold.value == prediction_limit(own, lot, 0.01) > lot.max()
     assert threshold.supported == pytest.approx(1 / 9)
-    assert "8 samples cannot support a false-reject rate of 1.00%, only 11.11%" in threshold.sentence
-    assert "times 1." in threshold.sentence
+    assert "about 1.00% of good parts are rejected on average, if their scores spread like these" in threshold.sentence
+    assert "without that assumption 8 samples support 11.1% on average" in threshold.sentence
+
+
+def test_a_limit_below_some_of_the_samples_counts_them_in_its_ceiling():
+    lot = np.array([1.0, 1, 1, 1, 1, 1, 1, 5.0])
+    threshold = find_threshold(gamma(60, 1, 0.5), lot, 0.1)
+    below = int((lot <= threshold.value).sum())
+    assert below == 7
+    assert threshold.ceiling == ceiling(8, 7)
+
+
+def test_a_lot_without_a_station_speaks_alone():
+    few, enough = find_threshold([], gamma(8, 1), 0.05), find_threshold([], gamma(20, 1), 0.05)
+    assert (few.basis, few.free, few.own, few.lot) == ("lot", False, 0, 8)
+    assert (enough.basis, enough.free) == ("lot", True)
+    assert "if they are like the 20 good parts of the lot" in enough.sentence
+
+
+@pytest.mark.parametrize(("threshold", "rejected"), [(0.0, 4), (2.0, 2), (2.5, 2), (9.0, 0)])
+def test_the_share_that_a_threshold_rejects(threshold, rejected):
+    assert rejected_share([1.0, 2.0, 3.0, 4.0], threshold) == (rejected, 4)
+    assert rejected_share([], threshold) == (0, 0)
 
 
 def test_before_any_lot_the_station_speaks_alone():
@@ -167,8 +252,10 @@ def test_before_any_lot_the_station_speaks_alone():
 @settings(deadline=None)
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=40), st.lists(st.floats(0.1, 100), max_size=9))
 def test_a_lower_rate_never_gives_a_lower_threshold(own, lot):
-    values = [find_threshold(own, lot, rate).value for rate in (0.5, 0.2, 0.1, 0.05, 0.01)]
-    assert values == sorted(values)
+    found = [find_threshold(own, lot, rate) for rate in (0.5, 0.2, 0.1, 0.05, 0.01)]
+    for basis in {one.basis for one in found}:  # between an order statistic and a limit there is no such order
+        values = [one.value for one in found if one.basis == basis]
+        assert all(lower >= higher * (1 - 1e-12) for higher, lower in pairwise(values))
 
 
 def test_a_threshold_survives_json():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -13,15 +14,20 @@ import torch
 from PIL import Image
 
 from sparcal import score_lot
+from sparcal.calibration.planted_parts import PLANTED
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors import PaDiM, PatchCore
 from sparcal.errors import ArtifactError, BusyError, DataError, WeightsError
 from sparcal.files.json_record import read_json, record_digest, write_json
 from sparcal.hosts import load_host
 from sparcal.imaging.encode import encode_each
+from sparcal.imaging.maps import MapRule
+from sparcal.score import reference_side
 from sparcal.station.station import Station
 from sparcal.types import Features
 from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
+
+TESTED = PLANTED + PLANTED // 2  # images with planted defects that are encoded for a self-test
 
 
 @pytest.fixture(scope="module")
@@ -67,22 +73,59 @@ def test_company_and_threads_change_no_score(made):
     assert together == [one.lot("L1").score(image)[0].score for image in images]
 
 
-@pytest.mark.parametrize("correction", ["identity", "sparc", "sparc-recentred", "normals"])
-def test_a_lot_scores_as_the_method_does(station, correction):
-    normals, parts = demo("lights").lot_good[:8], demo("lights").lot_bad
-    lot = station.calibrate(pictures(normals), f"as {correction}", correction=correction)
-    expected = score_lot(
-        PatchCore(map_rule=station.detector.map_rule),
-        features(parts),
-        reference=station._store().load([digest for _, digest in station.record.images]),
-        calibration=features(normals),
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A station whose reference is all of its features."""
+    path = tmp_path_factory.mktemp("whole") / "station"
+    detector = PatchCore(coreset=1, map_rule=MapRule(8))
+    return Station.fit(pictures(demo().train), path=path, encoder=TinyEncoder(), detector=detector)
+
+
+def scored_by_the_method(station, correction):
+    """Scores of `demo("lights").lot_bad` by section 3 of the paper, everything fitted anew."""
+    detector = copy.copy(station.detector)
+    return score_lot(
+        detector,
+        features(demo("lights").lot_bad, station.encoder),
+        reference=training_features(station),
+        calibration=features(demo("lights").lot_good[:8], station.encoder),
         correction=CORRECTIONS[correction](),
-    )
-    np.testing.assert_allclose(values(lot.score(pictures(parts))), expected.image.numpy(), rtol=1e-5)
+    ).image.numpy()
 
 
-def features(parts):
-    seen = encode_each(TinyEncoder(), pictures(parts))
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_a_lot_scores_as_the_method_does(whole, correction):
+    lot = whole.calibrate(pictures(demo("lights").lot_good[:8]), f"as {correction}", correction=correction)
+    expected = scored_by_the_method(whole, correction)
+    np.testing.assert_allclose(values(lot.score(pictures(demo("lights").lot_bad))), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("correction", ["identity", "sparc", "sparc-recentred", "normals"])
+def test_a_lot_on_a_coreset_keeps_the_stations_rows(station, correction):
+    lot = station.calibrate(pictures(demo("lights").lot_good[:8]), f"as {correction}", correction=correction)
+    calibrated = lot.calibrated
+    rows = station.detector.rows
+    assert torch.equal(calibrated.detector.rows[: len(rows)], rows)
+    corrected = reference_side(calibrated.correction, training_features(station)).levels[0].flatten(0, 2)
+    assert torch.equal(calibrated.detector.bank_, corrected[calibrated.detector.rows])
+
+
+@pytest.mark.slow
+def test_rows_that_are_kept_move_scores_by_a_few_percent(tmp_path):
+    """On the bundled encoder; the tiny one has too few channels for the rows to cover what SPARC leaves."""
+    station = Station.fit(pictures(demo().train), path=tmp_path / "s", encoder="bundled?size=64")
+    for correction in ("sparc", "sparc-recentred", "normals"):
+        lot = station.calibrate(pictures(demo("lights").lot_good[:8]), correction, correction=correction)
+        got = values(lot.score(pictures(demo("lights").lot_bad)))
+        assert np.mean(got / scored_by_the_method(station, correction)) == pytest.approx(1, abs=0.05)
+
+
+def training_features(station):
+    return station.store().load([digest for _, digest in station.record.images])
+
+
+def features(parts, encoder):
+    seen = encode_each(encoder, pictures(parts))
     return Features.cat([one.features for one in seen])
 
 
@@ -104,7 +147,11 @@ def test_calibrating_writes_everything_that_an_audit_asks_for(station):
     assert len(record.images) == 8
     assert len({digest for _, digest in record.images}) == 8
     assert {"sparcal", "torch", "python"} <= set(record.versions)
-    assert set(record.files) >= {"reference.safetensors", "correction.safetensors", "maps.safetensors"}
+    assert set(record.files) == {
+        "reference.safetensors", "correction.safetensors", "maps.safetensors", *(f"part-00{i}.png" for i in range(8)),
+    }  # fmt: skip
+    assert record.self_test.planted == written_self_test(station)["planted"] == PLANTED
+    assert written_self_test(station)["found"] == record.self_test.found
     assert [event["event"] for event in station.history()] == ["fit", "calibrate"]
     assert station.active() == "L1"
     assert station.lot().name == "L1"
@@ -112,8 +159,13 @@ def test_calibrating_writes_everything_that_an_audit_asks_for(station):
     assert sum(written["histogram"]["image"]["own"]) == len(record.image.own) == 24
     assert sum(written["histogram"]["pixel"]["lot"]) == len(record.pixel.lot) == 8
     assert {check["name"] for check in written["checks"]} == {
-        "number", "duplicates", "alignment", "odd one out", "shift", "energy removed", "helps", "threshold",
+        "number", "duplicates", "alignment", "odd one out", "alone", "shift", "removed", "benefit", "threshold",
+        "self-test",
     }  # fmt: skip
+
+
+def written_self_test(station):
+    return read_json(station.folder.lot("L1") / "lot.json")["self_test"]
 
 
 def test_a_lot_cannot_be_written_to(station):
@@ -127,7 +179,7 @@ def test_adding_images_encodes_only_what_is_new_and_leaves_lots_alone(station):
     before, calls = values(station.lot("L1").score(images)), encoder.calls
     own = station.own().record.image.own
     grown = station.add(pictures([*demo().train[:5], *demo().lot_good[:6]]), operator="Bo")
-    assert encoder.calls == calls + 6
+    assert encoder.calls == calls + 6 + TESTED
     assert len(grown.record.images) == 30
     assert len(grown.record.left_out) == 5
     assert "has the same content as" in grown.record.left_out[0][1]
@@ -164,7 +216,7 @@ def test_fitting_goes_on_where_it_was_cut_short(tmp_path):
         Station.open(tmp_path / "s")
     encoder = TinyEncoder()
     resumed = Station.fit(images, path=tmp_path / "s", encoder=encoder)
-    assert encoder.calls == 24 - 16  # one shard of 16 was whole
+    assert encoder.calls == 24 - 16 + TESTED  # one shard of 16 was whole
     fresh = Station.fit(images, path=tmp_path / "t", encoder=TinyEncoder())
     assert resumed.record.own == fresh.record.own
     assert left_overs(tmp_path / "s") == []
@@ -475,7 +527,7 @@ def test_features_beyond_half_precision_are_kept_whole(tmp_path):
             return super().__call__(pixels).map(lambda x: x * 1e5)
 
     station = Station.fit(pictures(demo().train[:4]), path=tmp_path / "s", encoder=Loud())
-    stored = station._store().load([digest for _, digest in station.record.images])
+    stored = training_features(station)
     seen = [one.features for one in encode_each(Loud(), pictures(demo().train[:4]))]
     assert torch.equal(stored.levels[0], Features.cat(seen).levels[0])
 
