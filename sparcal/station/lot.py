@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.artifacts import load
+from sparcal.calibration.threshold_effect import ThresholdEffect, counted, effect_of
 from sparcal.calibration.thresholds import Threshold
 from sparcal.corrections import STATION_REFERENCE, Identity
 from sparcal.errors import ArtifactError
@@ -107,6 +108,13 @@ class Lot:
             return "The station's own reference, not calibrated to any lot"
         how = "the station's own reference" if self.record.correction == STATION_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
+
+    def effect_of(self, threshold: float) -> ThresholdEffect:
+        """Good parts that an image threshold would reject, and planted defects that it would find."""
+        record = self.record
+        tested = record.self_test
+        planted = None if tested is None else [one.score for one in tested.defects if one.plain]
+        return effect_of(threshold, counted(record.image_threshold.basis, record.image.own, record.image.lot), planted)
 
     @cached_property
     def calibrated(self) -> CalibratedDetector:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from speed.web import KINDS, shortcomings
 
 ALL = {"while scoring": {kind: [0.1] for kind in KINDS}}
