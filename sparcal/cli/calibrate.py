@@ -62,6 +62,8 @@ def calibrate(
         print_json({**made.record.to_json(), "active": active})
     else:
         tell_lot(made)
+        if (page := made.self_test_page()) is not None:
+            say(f"The planted defects, found and missed, are on {page}.")
         _tell_state(station, made, active=active)
     if made.record.verdict == "stop" and not activate:
         raise typer.Exit(1)

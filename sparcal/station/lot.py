@@ -26,7 +26,7 @@ from sparcal.imaging.maps import MapRule, native_map
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import Failure, name_of
 from sparcal.score import CalibratedDetector
-from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
+from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 from sparcal.threads import in_order
 from sparcal.types import Correction, Detector
 
@@ -129,6 +129,12 @@ class Lot:
         from safetensors.torch import load_file
 
         return load_file(self._file(MAPS_FILE)) if MAPS_FILE in self.record.files else {}
+
+    def self_test_page(self) -> Path | None:
+        """The page of planted defects, found and missed; None where the lot has none, or not as it was written."""
+        with contextlib.suppress(ArtifactError):  # its figures stand in the record too: judging goes on without it
+            return self._file(SELF_TEST_FILE)
+        return None
 
     def score(
         self,
