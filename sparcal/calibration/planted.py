@@ -90,19 +90,30 @@ def plant(image: Pixels, defect: PlantedDefect, outline: Mask | None = None) -> 
     """
     rng = np.random.default_rng([defect.seed, 1])
     size = max(FEWEST_PIXELS, defect.size * min(image.shape[:2]))
-    best: tuple[float, Pixels, Mask] | None = None
+    best: _Drawn | None = None
     for place in _places(image.shape[:2], outline, rng):
-        changed, mask = _draw(image, defect, size, place)
-        strength = float(np.abs(changed.astype(np.int16) - image)[mask].mean()) if mask.any() else 0.0
-        if best is None or strength > best[0]:
-            best = strength, changed, mask
-        if strength >= 0.5 * defect.contrast:
+        drawn = _draw(image, defect, size, place)
+        if best is None or drawn.strength > best.strength:
+            best = drawn
+        if drawn.strength >= 0.5 * defect.contrast:
             break
     assert best is not None
-    return best[1], best[2]
+    changed, mask = image.copy(), np.zeros(image.shape[:2], bool)
+    changed[best.span], mask[best.span] = best.pixels, best.mask
+    return changed, mask
 
 
-def _draw(image: Pixels, defect: PlantedDefect, size: float, place: tuple[int, int]) -> tuple[Pixels, Mask]:
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """The part of an image that a defect changes, and by how much it does on average: the rest need not be touched."""
+
+    span: tuple[slice, slice]
+    pixels: Pixels
+    mask: Mask
+    strength: float
+
+
+def _draw(image: Pixels, defect: PlantedDefect, size: float, place: tuple[int, int]) -> _Drawn:
     half = int(np.ceil(size * 0.75)) + 4
     rows, columns = (
         np.clip(np.arange(c - half, c + half + 1), 0, n - 1) for c, n in zip(place, image.shape, strict=False)
@@ -116,10 +127,10 @@ def _draw(image: Pixels, defect: PlantedDefect, size: float, place: tuple[int, i
     )
     span = np.s_[place[0] - half + top : place[0] - half + down, place[1] - half + left : place[1] - half + right]
     drawn = np.clip(drawn, 0, 255)[top:down, left:right]
-    changed, mask = image.copy(), np.zeros(image.shape[:2], bool)
-    changed[span] = np.rint(drawn).astype(np.uint8)
-    mask[span] = np.abs(drawn - square[top:down, left:right]).max(axis=2) >= VISIBLE
-    return changed, mask
+    pixels = np.rint(drawn).astype(np.uint8)
+    mask = np.abs(drawn - square[top:down, left:right]).max(axis=2) >= VISIBLE
+    change = np.abs(pixels.astype(np.int16) - image[span])[mask]
+    return _Drawn(span, pixels, mask, float(change.mean()) if mask.any() else 0.0)
 
 
 def _places(shape: tuple[int, ...], outline: Mask | None, rng: np.random.Generator) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.calibration.planted import Mask, PlantedDefect, draw_defects, plant
+from sparcal.calibration.planted_crops import Crop, crop_around
 from sparcal.errors import DataError
 from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.preprocess import Geometry
@@ -29,6 +30,7 @@ class PlantedParts:
         pixels: largest extent of each defect in native pixels.
         cells: (n, h, w), the cells of the first level in which pixels changed.
         geometries: one for each image.
+        crops: cut-outs around the defects, for people.
     """
 
     defects: tuple[PlantedDefect, ...]
@@ -37,6 +39,7 @@ class PlantedParts:
     features: Features
     cells: Tensor
     geometries: tuple[Geometry, ...]
+    crops: tuple[Crop, ...] = ()
 
     def __len__(self) -> int:
         return len(self.defects)
@@ -66,23 +69,24 @@ def plant_on(
     parts = [number % len(images) for number in range(len(defects))]
     opened = [np.asarray(open_image(source), np.uint8) for source in images]
 
-    def work(number: int) -> tuple[Features, Mask, Geometry]:
+    def work(number: int) -> tuple[Features, Mask, Geometry, Crop]:
         from PIL import Image
 
         image, mask = plant(opened[parts[number]], defects[number], outline)
         pixels, geometry = encoder.preprocess(Image.fromarray(image))
         with torch.inference_mode():
-            return encoder(pixels[None]), mask, geometry
+            return encoder(pixels[None]), mask, geometry, crop_around(image, mask)
 
     done = list(in_order(work, range(len(defects)), workers=workers))
     grid = done[0][0].levels[0].shape[1:3]
     return PlantedParts(
         defects=tuple(defects),
         part=tuple(parts),
-        pixels=tuple(max(extent(mask), 1.0) for _, mask, _ in done),
-        features=Features.cat([features for features, _, _ in done]),
-        cells=torch.from_numpy(np.stack([cells_of(mask, geometry, (grid[0], grid[1])) for _, mask, geometry in done])),
-        geometries=tuple(geometry for _, _, geometry in done),
+        pixels=tuple(max(extent(one[1]), 1.0) for one in done),
+        features=Features.cat([one[0] for one in done]),
+        cells=torch.from_numpy(np.stack([cells_of(one[1], one[2], (grid[0], grid[1])) for one in done])),
+        geometries=tuple(one[2] for one in done),
+        crops=tuple(one[3] for one in done),
     )
 
 

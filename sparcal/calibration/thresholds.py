@@ -103,8 +103,8 @@ def find_threshold(own: Sequence[float] | Floats, lot: Sequence[float] | Floats,
 
 def by_hand(value: float) -> Threshold:
     """A threshold that a person chose."""
-    if not math.isfinite(value):
-        raise DataError(f"A threshold set by hand must be a finite number, got {value}: give a score.")
+    if not math.isfinite(value) or value < 0:
+        raise DataError(f"A threshold set by hand must be a finite number of at least 0, got {value}: give a score.")
     sentence = f"The threshold {value:.6g} was set by hand; no false-reject rate is promised."
     return Threshold(value, "by hand", None, None, None, False, 0, 0, None, sentence)
 

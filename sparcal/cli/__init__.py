@@ -18,11 +18,11 @@ from sparcal.cli.console import CallError, say
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
-_COMMANDS = ("fit", "calibrate", "score", "lots", "demo", "serve", "export", "listing", "bench")
+_COMMANDS = ("fit", "calibrate", "score", "self_test", "lots", "demo", "serve", "export", "listing", "bench")
 
 app = typer.Typer(
     name="sparcal",
-    help="Recalibrate a frozen visual anomaly detector to an incoming lot, from 2 to 8 images known to be good.",
+    help="Recalibrate a frozen visual anomaly detector to an incoming lot, from a few images known to be good.",
     epilog="--debug, anywhere in a call, shows the traceback of an error. --json, with any command, prints for machines.",
     add_completion=False,
     pretty_exceptions_enable=False,

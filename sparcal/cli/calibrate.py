@@ -1,13 +1,20 @@
-"""`sparcal calibrate`: a lot from 2 to 8 images known to be good."""
+"""`sparcal calibrate`: a lot from 2 to 32 images known to be good."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparcal.calibration.thresholds import FALSE_REJECT
 from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.self_test import tell_self_test
+
+if TYPE_CHECKING:
+    from sparcal.calibration.checks import Check
+    from sparcal.station.lot import Lot
 
 
 def register(app: typer.Typer) -> None:
@@ -17,11 +24,11 @@ def register(app: typer.Typer) -> None:
 
 def calibrate(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
-    normals: Annotated[list[str], typer.Argument(help="2 to 8 images of good parts of the lot, or their folder.")],
+    normals: Annotated[list[str], typer.Argument(help="2 to 32 images of good parts of the lot, or their folder.")],
     lot: Annotated[str, typer.Option(help="Name of the lot; any text that is new.")],
     k: Annotated[int | None, typer.Option(min=2, help="Take the first k images only.")] = None,
     correction: Annotated[str, typer.Option(help="auto, or one of 'sparcal corrections'.")] = "auto",
-    false_reject: Annotated[float, typer.Option(help="Share of good parts that may be rejected.")] = 0.01,
+    false_reject: Annotated[float, typer.Option(help="Share of good parts that may be rejected.")] = FALSE_REJECT,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept with the lot.")] = None,
     activate: Annotated[
         bool | None, typer.Option(help="Judge with this lot from now on; default: unless a check says stop.")
@@ -29,7 +36,7 @@ def calibrate(
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the good parts, fit the correction, rebuild the reference, set the threshold, and write the lot."""
+    """Choose a correction by planted defects, rebuild the reference, set and test the threshold, and write the lot."""
     from sparcal.calibration.thresholds import check_rate
     from sparcal.imaging.find import find_images
     from sparcal.station.lot_name import clean_name
@@ -53,16 +60,54 @@ def calibrate(
     active = opened.active() == made.name
     if as_json:
         print_json({**made.record.to_json(), "active": active})
-        return
-    print_table(check_rows(made.record.checks), title=f"Checks of lot {lot}")
-    say(made.record.choice.sentence)
-    say(made.threshold.sentence)
-    say(f"Lot {lot} judges from now on." if active else f"Lot {lot} is written but does not judge yet: see the checks.")
+    else:
+        tell_lot(made)
+        if (page := made.self_test_page()) is not None:
+            say(f"The planted defects, found and missed, are on {page}.")
+        _tell_state(station, made, active=active)
+    if made.record.verdict == "stop" and not activate:
+        raise typer.Exit(1)
 
 
-def check_rows(checks: object) -> list[dict[str, object]]:
-    """One line per check, for a table."""
+def tell_lot(lot: Lot) -> None:
+    """A lot for people: the choice, what its threshold promises and does, what it finds, and the checks."""
+    record = lot.record
+    effect = lot.effect_of(lot.threshold.value).sentence
+    said = [record.choice.sentence, record.image_threshold.sentence]
+    say(record.choice.sentence)
+    say(f"{lot.threshold.sentence} The threshold {lot.threshold.value:.4g} {effect}.")
+    if record.self_test is not None:
+        said.append(record.self_test.sentence)
+        tell_self_test(record.self_test)
+    if record.checks:
+        print_table(check_rows(record.checks, said), title="Checks")
+
+
+def check_rows(checks: Sequence[Check], said: Sequence[str]) -> list[dict[str, object]]:
+    """One line per check, for a table; what was said before is not said again."""
     return [
-        {"check": check.name, "verdict": check.verdict, "number": check.number, "what it means": check.sentence}
-        for check in checks  # type: ignore[attr-defined]
+        {"check": check.name, "verdict": check.verdict, "what it means": _news(check.sentence, said)}
+        for check in checks
     ]
+
+
+def _news(sentence: str, said: Sequence[str]) -> str:
+    for known in said:
+        sentence = sentence.removeprefix(known).strip()
+    return sentence or "as said above"
+
+
+def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
+    stopped = [check.name for check in lot.record.checks if check.verdict == "stop"]
+    if not stopped:
+        say(f"Lot {lot.name} judges from now on." if active else f"Lot {lot.name} is written but does not judge yet.")
+        return
+    which = f"{', '.join(stopped)} {'says' if len(stopped) == 1 else 'say'} stop"
+    if active:
+        say(f"Lot {lot.name} judges from now on, as you insisted, although {which}.")
+        return
+    say(
+        f"Lot {lot.name} is written but does not judge, because {which}: look at the parts that the checks name, then "
+        f"calibrate again without them under another name. To judge with it all the same: sparcal lots {station} "
+        f"--activate {lot.name!r}."
+    )

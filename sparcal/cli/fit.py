@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sparcal.cli.console import Json, print_json, progress, say, use_cores, wrong_call
+from sparcal.cli.self_test import tell_self_test
 
 
 def register(app: typer.Typer) -> None:
@@ -49,11 +50,14 @@ def fit(
                 workers=workers,
                 progress=report,
             )
-    own = fitted.own()
+    own, tested = fitted.own(), fitted.record.self_test
     if as_json:
         said = {"station": str(station), "host": fitted.record.host, "encoder": fitted.record.encoder_id}
-        print_json({**said, "images": len(fitted.record.images), "threshold": own.threshold.to_json()})
+        facts = {"threshold": own.threshold.to_json(), "self_test": None if tested is None else tested.to_json()}
+        print_json({**said, "images": len(fitted.record.images), **facts})
         return
     say(f"The station {station} is fitted on {len(fitted.record.images)} good parts.")
     say(own.threshold.sentence)
+    if tested is not None:
+        tell_self_test(tested)
     say("It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME.")

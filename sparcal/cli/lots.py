@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparcal.cli.calibrate import check_rows
+from sparcal.cli.calibrate import tell_lot
 from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
+
+OWN_REFERENCE = "identity"  # sparcal.corrections.STATION_REFERENCE, whose module needs torch
+CALIBRATED = "calibrated"  # in place of a number: the threshold that calibration set
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +48,7 @@ def lots(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(rows)
+        print_table(rows if history else [{**row, "correction": in_words(row["correction"])} for row in rows])
         if not history and active is None:
             say("No lot is active: the station judges with its own reference.")
     else:
@@ -72,34 +76,59 @@ def show(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
     lot: Annotated[str | None, typer.Option(help="Name of the lot; without it, the one that judges.")] = None,
     against: Annotated[str | None, typer.Option(help="Another lot to compare with.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Set the lot's image threshold by hand.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Set the lot's image threshold by hand, or 'calibrated' to take its own back.")
+    ] = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
     as_json: Json = False,
 ) -> None:
-    """One lot: its checks, its threshold and where that comes from, who made it; or two lots side by side."""
+    """One lot: what it would find, its threshold and where that comes from, its checks; or two lots side by side."""
     from sparcal.station.station import Station
 
     with wrong_call():
+        wanted = None if threshold is None else _threshold(threshold)
         opened = Station.open(station)
         shown = opened.lot(lot)
         rows = opened.compare(shown.name, against) if against is not None else []
     if threshold is not None:
-        shown = opened.set_threshold(shown.name, threshold, operator=operator)
+        shown = opened.set_threshold(shown.name, wanted, operator=operator)
     if as_json:
         limits = {"threshold": shown.threshold.to_json(), "pixel_threshold": shown.pixel_threshold.to_json()}
-        print_json({"compare": rows} if against is not None else {**shown.record.to_json(), **limits})
+        effect = {"effect": asdict(shown.effect_of(shown.threshold.value))}
+        print_json({"compare": rows} if against is not None else {**shown.record.to_json(), **limits, **effect})
         return
     if against is not None:
-        print_table(rows, title=f"{shown.name} against {against}")
+        print_table([_compared(row) for row in rows], title=f"{shown.name} against {against}")
         return
     record = shown.record
     say(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
-    if record.checks:
-        print_table(check_rows(record.checks))
-    if record.choice.sentence:
-        say(record.choice.sentence)
-    say(shown.threshold.sentence)
+    tell_lot(shown)
     print_table(_histogram(record.image.histogram()), title="Scores of good parts behind the threshold")
+
+
+def in_words(correction: object) -> str:
+    """A correction's name as a person reads it."""
+    return "station's own" if correction == OWN_REFERENCE else str(correction)
+
+
+def _compared(row: dict[str, Any]) -> dict[str, Any]:
+    if row["what"] != "correction":
+        return row
+    return {**row, "first": in_words(row["first"]), "second": in_words(row["second"])}
+
+
+def _threshold(said: str) -> float | None:
+    """The threshold that was asked for; None for the calibrated one."""
+    from sparcal.calibration.thresholds import by_hand
+    from sparcal.errors import DataError
+
+    if said == CALIBRATED:
+        return None
+    try:
+        value = float(said)
+    except ValueError:
+        raise DataError(f"--threshold takes a score or {CALIBRATED!r}, got {said!r}: give one of them.") from None
+    return by_hand(value).value
 
 
 def _histogram(bins: dict[str, list[float]]) -> list[dict[str, object]]:

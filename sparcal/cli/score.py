@@ -54,8 +54,7 @@ def score(
         opened = Station.open(station, weights=weights, workers=use_cores())
         chosen = opened.lot(lot)
         results = None if out is None else Results(out, chosen, wanted)
-    if chosen.name is None:
-        say(f"{chosen.title}.")
+    _tell_by_what(chosen)
     if watch:
         assert results is not None
         _watch(chosen, Path(images[0]), results, idle)
@@ -65,6 +64,11 @@ def score(
     _tell(worst_first(rows), results, as_json)
     if any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
+
+
+def _tell_by_what(lot: Lot) -> None:
+    """By which lot parts are judged, and what its threshold does to good parts and planted defects."""
+    say(f"{lot.title}: the threshold {lot.threshold.value:.4g} {lot.effect_of(lot.threshold.value).sentence}.")
 
 
 def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:

@@ -19,12 +19,13 @@ from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.corrections import STATION_REFERENCE
 from sparcal.errors import DataError
+from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
 from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
-from sparcal.station.lot_record import REFERENCE_FILE, lot_record, write_lot, write_lot_files
+from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE, lot_record, write_lot, write_lot_files
 from sparcal.types import Features
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def calibrate_lot(
     station: Station, sources: Sequence[ImageSource], request: Request, progress: Callable[[int, int], None]
 ) -> None:
     """Calibrate to a lot from its good parts, check, test, and write the lot."""
+    from sparcal.station.self_test_page import write_self_test_page
+
     started = time.monotonic()
     inputs = inputs_of(station)
     parts = show(station, sources, inputs.reference)
@@ -65,6 +68,11 @@ def calibrate_lot(
     own_reference = station.folder.references / station.record.reference / REFERENCE_FILE
     with station.folder.workplace() as temporary:
         files = write_lot_files(temporary, outcome, own_reference) | keep_images(temporary, sources)
+        if outcome.self_test is not None:
+            page = write_self_test_page(
+                temporary / SELF_TEST_FILE, f"Lot {request.name}", outcome.self_test, parts.planted.crops
+            )
+            files[page.name] = file_digest(page)
         record = lot_record(request.name, outcome, parts.images, of=station.record, station=station.digest)
         record = replace(
             record,

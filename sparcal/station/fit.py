@@ -32,7 +32,7 @@ from sparcal.score import CalibratedDetector
 from sparcal.station.features import SHARD, FeatureStore
 from sparcal.station.folder import StationFolder
 from sparcal.station.kept_images import keep_images, kept_images
-from sparcal.station.lot_record import REFERENCE_FILE
+from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
 
@@ -174,6 +174,8 @@ def _first_test(
     folder: Path, encoder: Encoder, inputs: CalibrationInputs, intake: Intake, files: dict[str, str]
 ) -> tuple[tuple[int, ...], SelfTest]:
     """Keep some of the parts in the folder and test the station on them; notes the files in `files`."""
+    from sparcal.station.self_test_page import write_self_test_page
+
     scored = sorted(i for members in inputs.folds.left_out for i in members)
     at_hand = [i for i in scored if inputs.hashes[i] in intake.sources]
     numbers = tuple(at_hand[i] for i in spaced(len(at_hand), KEPT_PARTS))
@@ -181,7 +183,10 @@ def _first_test(
     limits = [find_threshold(scores.numpy(), [], FALSE_REJECT).value for scores in inputs.own]
     parts = plant_on_own(encoder, inputs.reference, kept_images(folder, files), workers=inputs.workers)
     held = own_parts(inputs.detector, inputs.reference, inputs.folds, numbers, parts)
-    return numbers, self_test(parts, held, thresholds=(limits[0], limits[1]), floor=FALSE_REJECT, seed=0)
+    tested = self_test(parts, held, thresholds=(limits[0], limits[1]), floor=FALSE_REJECT, seed=0)
+    page = write_self_test_page(folder / SELF_TEST_FILE, "The station's own reference", tested, parts.crops)
+    files[page.name] = file_digest(page)
+    return numbers, tested
 
 
 def plant_on_own(

@@ -5,6 +5,7 @@
     maps/            native-size float32 maps, NumPy or TIFF
     overlays/        each map over its image, outlined where it exceeds the pixel threshold
     index.html       the worst parts, self-contained
+    self-test.html   the planted defects that the lot was tested with, found and missed
 
 Lines are appended as images are judged. A run that is cut short keeps what it has, and the next one goes on from there.
 """
@@ -108,7 +109,15 @@ class Results:
             writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
-        return write_page(self.folder / "index.html", self.lot, rows)
+        return write_page(self.folder / "index.html", self.lot, rows, self_test_page=self._copy_self_test_page())
+
+    def _copy_self_test_page(self) -> str | None:
+        page = self.lot.self_test_page()
+        if page is None:
+            return None
+        with atomic_path(self.folder / page.name) as temporary:
+            shutil.copyfile(page, temporary)
+        return page.name
 
     def _write_map(self, heat: NDArray[np.float32], stem: str) -> Path:
         target = self.folder / "maps" / f"{stem}.{self.wanted.maps}"

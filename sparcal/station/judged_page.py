@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 
 from sparcal.errors import DataError
-from sparcal.files.atomic import atomic_path
 from sparcal.imaging.decode import open_image
+from sparcal.station.detection_chart import detection_chart
+from sparcal.station.inline_page import jpeg_uri, write_inline_page
 from sparcal.station.lot import Lot
 
 Row = dict[str, Any]
@@ -27,31 +24,43 @@ BARS = 40
 WIDTH, HEIGHT = 640, 120  # of the histogram
 
 
-def write_page(path: Path, lot: Lot, rows: Sequence[Row]) -> Path:
+def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str | None = None) -> Path:
     """Write the page of judged images.
 
     Args:
         rows: worst first; see `sparcal.station.judged_folder`.
+        self_test_page: name of the page of planted defects beside it, if there is one.
     """
-    template = Template(files("sparcal.station").joinpath("judged_page.html").read_text(encoding="utf-8"))
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("fail", "pass", "error")}
-    page = template.substitute(
-        title=escape(lot.title),
-        fail=counts["fail"],
-        passed=counts["pass"],
-        error=counts["error"],
-        threshold=f"{lot.threshold.value:.4g}",
-        sentence=escape(lot.threshold.sentence),
-        choice=escape(lot.record.choice.sentence),
-        histogram=_histogram([row["score"] for row in rows if row["score"] is not None], lot.threshold.value),
-        checks="".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
-        note=f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
-        cards="".join(_card(row) for row in rows[:SHOWN]),
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    effect = lot.effect_of(lot.threshold.value).sentence
+    values: dict[str, object] = {
+        "title": escape(lot.title),
+        "fail": counts["fail"],
+        "passed": counts["pass"],
+        "error": counts["error"],
+        "threshold": f"{lot.threshold.value:.4g}",
+        "sentence": escape(f"{lot.threshold.sentence} The threshold {effect}."),
+        "choice": escape(lot.record.choice.sentence),
+        "histogram": _histogram([row["score"] for row in rows if row["score"] is not None], lot.threshold.value),
+        "would": _would_find(lot, self_test_page),
+        "checks": "".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
+        "note": f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
+        "cards": "".join(_card(row) for row in rows[:SHOWN]),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    return write_inline_page(path, "judged_page.html", values)
+
+
+def _would_find(lot: Lot, page: str | None) -> str:
+    """What the lot finds of planted defects, as a section; nothing for a lot that was never tested."""
+    tested = lot.record.self_test
+    if tested is None:
+        return ""
+    link = "" if page is None else f"<p><a href='{escape(page)}'>See every planted defect, found and missed</a></p>"
+    return (
+        f"<section class='would'><div><h2>What it would find</h2>"
+        f"<p class='soft'>{escape(tested.sentence)}</p>{link}</div>{detection_chart(tested)}</section>"
     )
-    with atomic_path(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return path
 
 
 def _card(row: Row) -> str:
@@ -82,9 +91,7 @@ def _pictures(row: Row) -> Iterator[tuple[str, str]]:
 def _thumbnail(path: Path) -> str:
     image = open_image(path)
     image.thumbnail((THUMBNAIL, THUMBNAIL))
-    buffer = BytesIO()
-    image.save(buffer, format="JPEG", quality=78)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return jpeg_uri(image)
 
 
 def _check(verdict: str, name: str, sentence: str) -> str:
@@ -111,6 +118,6 @@ def _histogram(scores: Sequence[float], limit: float) -> str:
         f"<svg class='histogram' viewBox='0 -4 {WIDTH} {HEIGHT + 26}' role='img' aria-label='{len(scores)} scores'>{bars}"
         f"<line x1='{at:.1f}' x2='{at:.1f}' y1='-4' y2='{HEIGHT}'/><line class='axis' x2='{WIDTH}' y1='{HEIGHT}' "
         f"y2='{HEIGHT}'/><text x='{at + (-6 if side == 'end' else 6):.1f}' y='10' text-anchor='{side}'>threshold</text>"
-        f"<text y='{HEIGHT + 18}'>{low:.3g}</text>"
-        f"<text x='{WIDTH}' y='{HEIGHT + 18}' text-anchor='end'>{high:.3g}</text></svg>"
+        f"<text y='{HEIGHT + 18}'>{low:.4g}</text>"
+        f"<text x='{WIDTH}' y='{HEIGHT + 18}' text-anchor='end'>{high:.4g}</text></svg>"
     )

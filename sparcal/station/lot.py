@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.artifacts import load
+from sparcal.calibration.threshold_effect import ThresholdEffect, counted, effect_of
 from sparcal.calibration.thresholds import Threshold
 from sparcal.corrections import STATION_REFERENCE, Identity
 from sparcal.errors import ArtifactError
@@ -25,7 +26,7 @@ from sparcal.imaging.maps import MapRule, native_map
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import Failure, name_of
 from sparcal.score import CalibratedDetector
-from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, LotRecord
+from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 from sparcal.threads import in_order
 from sparcal.types import Correction, Detector
 
@@ -109,6 +110,13 @@ class Lot:
         how = "the station's own reference" if self.record.correction == STATION_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
 
+    def effect_of(self, threshold: float) -> ThresholdEffect:
+        """Good parts that an image threshold would reject, and planted defects that it would find."""
+        record = self.record
+        tested = record.self_test
+        planted = None if tested is None else [one.score for one in tested.defects if one.plain]
+        return effect_of(threshold, counted(record.image_threshold.basis, record.image.own, record.image.lot), planted)
+
     @cached_property
     def calibrated(self) -> CalibratedDetector:
         """Correction and detector, as they were written."""
@@ -122,6 +130,12 @@ class Lot:
         from safetensors.torch import load_file
 
         return load_file(self._file(MAPS_FILE)) if MAPS_FILE in self.record.files else {}
+
+    def self_test_page(self) -> Path | None:
+        """The page of planted defects, found and missed; None where the lot has none, or not as it was written."""
+        with contextlib.suppress(ArtifactError):  # its figures stand in the record too: judging goes on without it
+            return self._file(SELF_TEST_FILE)
+        return None
 
     def score(
         self,

@@ -30,6 +30,7 @@ from sparcal.station.record import StationRecord
 CORRECTION_FILE = "correction.safetensors"
 REFERENCE_FILE = "reference.safetensors"
 MAPS_FILE = "maps.safetensors"
+SELF_TEST_FILE = "self-test.html"
 
 
 @dataclass(frozen=True)

@@ -53,14 +53,19 @@ def test_maps_are_the_floats_of_every_native_pixel(lot, images, tmp_path, kind):
 
 def test_nothing_is_written_that_is_not_wanted(lot, images, tmp_path):
     judged(lot, images, tmp_path / "out", Wanted(maps="none", overlays=False)).finish()
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["index.html", "scores.csv", "scores.jsonl"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "index.html",
+        "scores.csv",
+        "scores.jsonl",
+        "self-test.html",
+    ]
 
 
 def test_the_page_stands_alone_and_escapes_names(lot, images, tmp_path):
     (images / "<b>&.png").write_bytes(next(images.glob("*.png")).read_bytes() + b" ")
     (images / "bad.png").write_bytes(b"no image")
     page = judged(lot, images, tmp_path / "out").finish().read_text(encoding="utf-8")
-    assert not re.search(r"(src|href)=['\"]?(?!data:)[^'\"> ]", page)
+    assert not re.search(r"(src|href)=['\"]?(?!data:|self-test\.html)[^'\"> ]", page)
     assert "http" not in page
     assert "url(" not in page
     assert "&lt;b&gt;&amp;.png" in page

@@ -1,0 +1,72 @@
+"""`sparcal calibrate`: the record for machines, plain words for people, and 1 where a check says stop."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+from PIL import Image
+
+from sparcal.calibration.checks import Check
+from sparcal.calibration.thresholds import FALSE_REJECT
+from sparcal.cli import run
+from sparcal.cli.calibrate import check_rows
+
+JARGON = re.compile(r"spreads|\blift|left out in turn|identity|energy|out of fold", re.IGNORECASE)
+
+
+@pytest.fixture
+def station(calibrated_line, tmp_path):
+    """A copy of the station, so that new lots do not stay."""
+    return str(shutil.copytree(calibrated_line / "station", tmp_path / "station"))
+
+
+def test_machines_get_the_correction_and_the_self_test(calibrated_line, station, capsys):
+    assert run(["calibrate", station, str(calibrated_line / "normals"), "--lot", "L2", "--json"]) in (0, 1)
+    record = json.loads(capsys.readouterr().out)
+    tested = record["self_test"]
+    assert record["correction"] == record["choice"]["correction"]
+    assert {"planted", "found", "before", "by_kind", "by_size", "a90"} <= set(tested)
+    assert tested["planted"] == 64 == sum(planted for _, planted in tested["by_kind"].values())
+    assert sum(row["planted"] for row in tested["by_size"]) == 96
+    assert record["image_threshold"]["false_reject"] == FALSE_REJECT == 0.05
+    assert record["active"] is (record["verdict"] != "stop")
+
+
+def test_people_read_the_choice_first_and_no_jargon(calibrated_line, station, capsys):
+    words = ["calibrate", station, str(calibrated_line / "normals"), "--lot", "L2", "--activate"]
+    assert run(words) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("Of 64 planted defects the station's own reference")
+    assert re.search(r"rejects \d of 6 good parts, finds \d+ of 64 planted\.", said.err)
+    assert not JARGON.search(said.err + said.out)
+    assert said.out.index("by kind") < said.out.index("By size") < said.out.index("Checks")
+
+
+def test_a_stop_ends_with_1_and_says_what_to_do(calibrated_line, station, tmp_path, capsys):
+    twice = tmp_path / "twice"
+    shutil.copytree(calibrated_line / "normals", twice)
+    first = sorted(twice.iterdir())[0]
+    Image.open(first).save(twice / "again.png")
+    assert run(["calibrate", station, str(twice), "--lot", "L2"]) == 1
+    said = capsys.readouterr().err
+    assert "is written but does not judge, because duplicates" in said
+    assert "calibrate again without them under another name" in said
+    assert f"sparcal lots {station} --activate 'L2'" in said
+    assert run(["calibrate", station, str(twice), "--lot", "L3", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["active"] is False
+    assert run(["calibrate", station, str(twice), "--lot", "L4", "--activate"]) == 0
+    assert "as you insisted" in capsys.readouterr().err
+
+
+def test_more_than_32_images_are_refused(calibrated_line, station, capsys):
+    images = sorted((calibrated_line / "normals").iterdir()) * 6
+    assert run(["calibrate", station, *map(str, images), "--lot", "L2"]) == 1
+    assert "at most 32 calibration images" in capsys.readouterr().err
+
+
+def test_what_was_said_is_not_said_again():
+    checks = [Check("a", 0, "ok", "Said."), Check("b", 0, "look", "Said. New."), Check("c", 0, "ok", "Other.")]
+    assert [row["what it means"] for row in check_rows(checks, ["Said."])] == ["as said above", "New.", "Other."]

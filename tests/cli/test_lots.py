@@ -1,0 +1,84 @@
+"""`sparcal lots` and `sparcal show`: what a threshold does stands beside it, and it can be taken back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sparcal.cli import run
+from sparcal.cli.lots import OWN_REFERENCE
+from sparcal.corrections import STATION_REFERENCE
+
+
+@pytest.fixture
+def station(calibrated_line):
+    """The station, with the calibrated threshold back afterwards."""
+    path = str(calibrated_line / "station")
+    yield path
+    assert run(["show", path, "--threshold", "calibrated"]) == 0
+
+
+def shown(station, capsys, *words):
+    capsys.readouterr()
+    assert run(["show", station, *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_threshold_moved_by_hand_shows_what_it_does(station, capsys):
+    record = shown(station, capsys)
+    good = record["image"]["lot"]
+    planted = [one["score"] for one in record["self_test"]["defects"] if one["plain"]]
+    assert record["threshold"]["basis"] != "pooled", "six parts cannot show that they agree"
+    limit = sorted(good)[-2]
+    moved = shown(station, capsys, "--threshold", str(limit))
+    assert moved["effect"] == {"rejected": 1, "good": 6, "found": sum(s > limit for s in planted), "planted": 64}
+    assert run(["show", station]) == 0
+    said = capsys.readouterr().err
+    assert "was set by hand" in said
+    assert f"rejects 1 of 6 good parts, finds {moved['effect']['found']} of 64 planted." in said
+
+
+def test_the_calibrated_threshold_comes_back(station, capsys):
+    before = shown(station, capsys)["threshold"]
+    assert shown(station, capsys, "--threshold", "0")["threshold"]["basis"] == "by hand"
+    assert shown(station, capsys, "--threshold", "calibrated")["threshold"] == before
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("nan", "finite number of at least 0, got nan"),
+        ("inf", "finite number of at least 0, got inf"),
+        ("-inf", "finite number of at least 0, got -inf"),
+        ("-1", "finite number of at least 0, got -1"),
+        ("high", "--threshold takes a score or 'calibrated', got 'high'"),
+    ],
+)
+def test_a_threshold_that_is_none_is_refused(station, said, message, capsys):
+    before = shown(station, capsys)["threshold"]
+    assert run(["show", station, f"--threshold={said}"]) == 2
+    assert message in (error := capsys.readouterr().err)
+    assert error.count("\n") == 1
+    assert shown(station, capsys)["threshold"] == before
+
+
+def test_the_stations_own_parts_count_where_no_lot_does(station, capsys):
+    assert run(["lots", station, "--own"]) == 0
+    try:
+        own = shown(station, capsys)
+        assert own["correction"] == STATION_REFERENCE
+        assert own["effect"]["good"] == 12
+        assert run(["show", station, "--against", "L1"]) == 0
+        assert "station's own" in (table := capsys.readouterr().out)
+        assert "identity" not in table
+    finally:
+        assert run(["lots", station, "--activate", "L1"]) == 0
+
+
+def test_a_list_needs_no_torch(station):
+    code = f"import sys; from sparcal.cli import run; run(['lots', {station!r}]); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert OWN_REFERENCE == STATION_REFERENCE

@@ -1,0 +1,49 @@
+"""`sparcal score --out`: the report tells what the lot would find, and has the planted defects beside it."""
+
+from __future__ import annotations
+
+from html import unescape
+
+from sparcal.cli import run
+
+
+def score(line, out, *words):
+    return run(["score", str(line / "station"), str(line / "lot"), "--out", str(out), "--maps", "none", *words])
+
+
+def test_the_report_has_the_planted_defects(calibrated_line, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert score(calibrated_line, out) == 0
+    said = capsys.readouterr().err
+    assert "Lot L1" in said
+    assert "good parts, finds" in said
+    page = (out / "index.html").read_text()
+    assert "<a href='self-test.html'>" in page
+    assert "What it would find" in page
+    assert "good parts, finds" in page
+    assert (out / "self-test.html").read_text().count("<figure") == 96
+
+
+def test_a_page_that_was_changed_is_left_out_and_judging_goes_on(calibrated_line, tmp_path):
+    page = next((calibrated_line / "station" / "lots").glob("*/self-test.html"))
+    before = page.read_bytes()
+    page.chmod(0o644)
+    page.write_text("something else")
+    try:
+        assert score(calibrated_line, tmp_path / "out") == 0
+    finally:
+        page.write_bytes(before)
+        page.chmod(0o444)
+    assert not (tmp_path / "out" / "self-test.html").exists()
+    assert "<a href='self-test.html'>" not in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_station_without_a_lot_has_a_page_too(calibrated_line, tmp_path, capsys):
+    station = str(calibrated_line / "station")
+    assert run(["lots", station, "--own"]) == 0
+    try:
+        assert score(calibrated_line, tmp_path / "out") == 0
+    finally:
+        assert run(["lots", station, "--activate", "L1"]) == 0
+    assert "not calibrated to any lot" in capsys.readouterr().err
+    assert "The station's own reference:" in unescape((tmp_path / "out" / "self-test.html").read_text())
