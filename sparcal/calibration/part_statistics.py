@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -91,7 +92,7 @@ def _against_others(values: Tensor, own_spread: float) -> Tensor:
 def _deviations(value: Tensor, others: Tensor, own_spread: float) -> float:
     n = len(others)
     squares = float((others - others.mean()).square().sum()) + BORROWED * own_spread**2
-    spread = (squares / (n - 1 + BORROWED) * (1 + 1 / n)) ** 0.5
+    spread = math.sqrt(squares / (n - 1 + BORROWED) * (1 + 1 / n))
     return float(value - others.mean()) / max(spread, 1e-9)
 
 
