@@ -79,14 +79,16 @@ class SPARC:
         """Corrected reference features: as `apply`, after recentring where that is on."""
         return self._project(reference, self.offset_)
 
-    def export_state(self) -> tuple[Tensor, Tensor] | None:
-        """The mean (h, w, d) and basis (h, w, s, d) of the test side's Eq. 7; None where that side is left as it is."""
+    def export_state(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Mean (h, w, d), basis (h, w, s, d) and target (h, w, d): test features become target + (I - V V^T)(f - mean).
+
+        The target of Eq. 7 is the mean. None where the test side stays as it is.
+        """
         means, bases = fitted(self, self.mean_), fitted(self, self.basis_)
         if self.on == "reference":
             return None
-        if len(means) != 1:
-            raise ShapeError(f"SPARC can be exported for one grid of features, got {len(means)} levels.")
-        return means[0].float(), bases[0].float()
+        mean = only_grid(means, "SPARC").float()
+        return mean, bases[0].float(), mean
 
     def _offset(self, mean: tuple[Tensor, ...], reference: Features | None) -> tuple[Tensor, ...]:
         if reference is None:
@@ -209,6 +211,16 @@ def check_finite(features: Features, who: str) -> None:
                 f"{who} must be finite, got NaN or infinity in level {number} of image {bad[0]}"
                 f"{f' and {len(bad) - 1} more' if len(bad) > 1 else ''}: check those images and the encoder."
             )
+
+
+def only_grid(means: tuple[Tensor, ...], who: str) -> Tensor:
+    """The mean of the one grid that was calibrated; a correction of several grids cannot be exported."""
+    if len(means) != 1:
+        raise ShapeError(
+            f"{who} can be exported for one grid of features, got {len(means)} levels: "
+            "use an encoder that joins its layers into one."
+        )
+    return means[0]
 
 
 def check_grid(features: Features, mean: tuple[Tensor, ...], who: str) -> None:

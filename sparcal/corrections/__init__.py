@@ -68,12 +68,15 @@ CORRECTIONS: dict[str, CorrectionFacts] = {
         auto=4,
         exportable=True,
     ),
-    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=1),
+    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=1, exportable=True),
     "global-subspace": CorrectionFacts(
         "Global subspace", GlobalSubspace, removes="the ways in which the lot's good parts differ anywhere in the image"
     ),
     "sparc-mean": CorrectionFacts(
-        "SPARC and mean", SparcMean, removes="the lot's mean, and the ways in which its good parts differ"
+        "SPARC and mean",
+        SparcMean,
+        removes="the lot's mean, and the ways in which its good parts differ",
+        exportable=True,
     ),
     "coral": CorrectionFacts("CORAL", Coral, removes="the difference in mean and covariance"),
     "normals": CorrectionFacts("Normals added to the reference", NormalsInReference, auto=2, exportable=True),
@@ -82,11 +85,13 @@ CORRECTIONS: dict[str, CorrectionFacts] = {
         NormalsInReference,
         {"after": "sparc"},
         removes="the ways in which the lot's good parts differ",
+        exportable=True,
     ),
     "recentred-normals": CorrectionFacts(
         "SPARC recentred, normals added to the reference",
         NormalsInReference,
         {"after": "recentred"},
         removes="what the lot's good parts share against training, and the ways in which they differ",
+        exportable=True,
     ),
 }

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid
+from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid, only_grid
 from sparcal.types import Features, Side, fitted
 
 
@@ -59,6 +59,14 @@ class MeanOnly:
     def apply_reference(self, reference: Features) -> Features:
         """The same as `apply`."""
         return self.apply(reference)
+
+    def export_state(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """As `SPARC.export_state`: no direction is removed, and the target is zero."""
+        means = fitted(self, self.mean_)
+        if self.on == "reference":
+            return None
+        mean = only_grid(means, "MeanOnly").float()
+        return mean, mean.new_zeros(*mean.shape[:2], 1, mean.shape[2]), torch.zeros_like(mean)
 
 
 @dataclass
@@ -118,6 +126,11 @@ class SparcMean:
     def apply_reference(self, reference: Features) -> Features:
         """The same as `apply`."""
         return self.apply(reference)
+
+    def export_state(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """As `SPARC.export_state`, with zero as the target."""
+        state = fitted(self, self.sparc_).export_state() if self.on != "reference" else None
+        return None if state is None else (state[0], state[1], torch.zeros_like(state[0]))
 
 
 def cell_means(features: Features) -> tuple[Tensor, ...]:

@@ -49,7 +49,7 @@ class NormalsInReference:
         corrected = self.sparc_.apply_reference(reference) if self.sparc_ is not None else reference
         return Features.cat([corrected, Features(normals, self.cls_)])
 
-    def export_state(self) -> tuple[Tensor, Tensor] | None:
+    def export_state(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """What SPARC does to the test side, as `SPARC.export_state` gives it; None without SPARC."""
         fitted(self, self.normals_)
         return self.sparc_.export_state() if self.sparc_ is not None else None

@@ -78,13 +78,19 @@ class LotGraph(nn.Module):
     def shapes(self) -> GraphShapes:
         """The names and shapes of a lot's tensors, sorted by name."""
         h, w, d = self.grid
-        own: GraphShapes = {"sparc_basis": (h, w, "s", d), "sparc_mean": (h, w, d), "threshold": ()}
+        own: GraphShapes = {
+            "sparc_basis": (h, w, "s", d),
+            "sparc_mean": (h, w, d),
+            "sparc_target": (h, w, d),
+            "threshold": (),
+        }
         return dict(sorted((own | self.rule.shapes(h, w, d)).items()))
 
     @property
     def signature(self) -> str:
         """A digest of everything two graphs must share for one lot's state to fit both."""
         content = {
+            "tensors": list(self.shapes),
             "encoder": self.encoder.id,
             "size": self.size,
             "grid": self.grid,
@@ -97,7 +103,7 @@ class LotGraph(nn.Module):
         """Scores (n,), verdicts (n,), maps (n, H, W) at the input's size and cell scores (n, h, w), as in OUTPUTS."""
         level = self.encoder(pixels).levels[0].float()
         mean = state["sparc_mean"]
-        corrected = mean + remove_directions(level - mean, state["sparc_basis"])  # Eq. 7
+        corrected = state["sparc_target"] + remove_directions(level - mean, state["sparc_basis"])  # Eq. 7
         score, cells, heat = self.rule.score(corrected, state, self._draw)
         return score, score > state["threshold"], heat, cells
 
@@ -115,10 +121,11 @@ def lot_tensors(graph: LotGraph, model: LotModel) -> GraphTensors:
         )
     if not math.isfinite(model.threshold):
         raise DataError(f"{model.facts.title} can be exported with a finite threshold, got {model.threshold}: set one.")
-    mean, basis = _test_side(model.calibrated.correction, graph.grid)
+    mean, basis, target = _test_side(model.calibrated.correction, graph.grid)
     state = {
         "sparc_mean": mean,
         "sparc_basis": basis,
+        "sparc_target": target,
         "threshold": torch.tensor(model.threshold, dtype=torch.float32),
         **detector.export_state(),
     }
@@ -139,8 +146,8 @@ def exportable(detector: Detector) -> ExportableDetector:
     )
 
 
-def _test_side(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """The mean (h, w, d) and basis (h, w, s, d) of Eq. 7; zeros where the test side is left as it is."""
+def _test_side(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, basis and target as `SPARC.export_state` gives them; zeros where the test side stays as it is."""
     offer = getattr(correction, "export_state", None)
     if offer is None:
         raise DataError(
@@ -148,8 +155,8 @@ def _test_side(correction: Correction, grid: tuple[int, int, int]) -> tuple[Tens
             f"{type(correction).__name__}: calibrate the lot with SPARC."
         )
     h, w, d = grid
-    state: tuple[Tensor, Tensor] | None = offer()
-    return (torch.zeros(h, w, d), torch.zeros(h, w, 1, d)) if state is None else state
+    state: tuple[Tensor, Tensor, Tensor] | None = offer()
+    return (torch.zeros(h, w, d), torch.zeros(h, w, 1, d), torch.zeros(h, w, d)) if state is None else state
 
 
 def _size(model: LotModel) -> tuple[int, int]:

@@ -31,14 +31,14 @@ def other_camera_format(name: object, camera: CameraFormat, known: Sequence[Came
     """
     if camera in known or not 0 < len(known) <= MANY_FORMATS:
         return None
-    expected = " or ".join(in_words(one) for one in known)
+    expected = " or ".join(camera_in_words(one) for one in known)
     return (
-        f"{name} must have {expected} like the images of the calibration, got {in_words(camera)}: "
+        f"{name} must have {expected} like the images of the calibration, got {camera_in_words(camera)}: "
         "check that it is from the same camera."
     )
 
 
-def in_words(camera: CameraFormat) -> str:
+def camera_in_words(camera: CameraFormat) -> str:
     """Size and colour, as people say them."""
     height, width, grey = camera
     return f"{height} x {width} {'grey' if grey else 'colour'} pixels"

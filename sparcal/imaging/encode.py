@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError
-from sparcal.imaging.camera_format import CameraFormat, in_words, other_camera_format
+from sparcal.imaging.camera_format import CameraFormat, camera_in_words, other_camera_format
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.imaging.preprocess import Geometry
@@ -102,7 +102,7 @@ def stranger(image: EncodedImage, grids: Grids, known: Sequence[CameraFormat]) -
     if image.features.grids != grids:
         return (
             f"{image.path} must give features of {_text(grids)} like the station's images, got "
-            f"{_text(image.features.grids)} from {in_words(image.kind)}: use images of one aspect ratio."
+            f"{_text(image.features.grids)} from {camera_in_words(image.kind)}: use images of one aspect ratio."
         )
     return other_camera_format(image.path, image.kind, known)
 

@@ -30,7 +30,11 @@ def test_listings_for_people(command, capsys):
     [
         (["nothing"], 2, "No such command 'nothing'"),
         (["hosts", "--jsn"], 2, "No such option: --jsn"),
-        (["demo", "--shift", "sideways"], 2, "There is no shift 'sideways'; choose from lights, random, none, moved."),
+        (
+            ["demo", "--shift", "sideways"],
+            2,
+            "There is no shift 'sideways'; choose from lights, random, none, moved, lights+moved.",
+        ),
         (["demo", "--k", "1"], 2, "The demonstration takes k of 2 to 8, got 1."),
     ],
 )

@@ -20,5 +20,4 @@ def test_contract(name: str, check: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_what_is_said_to_be_exportable_can_be_exported(name: str) -> None:
-    if CORRECTIONS[name].exportable:
-        assert hasattr(CORRECTIONS[name].kind, "export_state")
+    assert CORRECTIONS[name].exportable == hasattr(CORRECTIONS[name].kind, "export_state")

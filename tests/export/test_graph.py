@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sparcal import SPARC, load_encoder
-from sparcal.corrections import Identity, MeanOnly, NormalsInReference
+from sparcal.corrections import GlobalSubspace, Identity, MeanOnly, NormalsInReference, SparcMean
 from sparcal.detectors import SPADE, MuSc
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.export.graph import LotGraph, exportable, lot_tensors
@@ -41,6 +41,8 @@ def test_the_graph_scores_as_the_library(name):
         SPARC(rank=1),
         NormalsInReference(),
         NormalsInReference(after="recentred"),
+        MeanOnly(),
+        SparcMean(),
     ],
     ids=str,
 )
@@ -80,9 +82,9 @@ def test_an_unfitted_correction_is_refused():
 def test_other_corrections_are_refused():
     model = calibrated("patchcore")
     with pytest.raises(
-        DataError, match="a correction that a graph can repeat, such as SPARC, got MeanOnly: calibrate the lot"
+        DataError, match="a correction that a graph can repeat, such as SPARC, got GlobalSubspace: calibrate the lot"
     ):
-        lot_tensors(LotGraph(model), with_correction(model, MeanOnly()))
+        lot_tensors(LotGraph(model), with_correction(model, GlobalSubspace()))
 
 
 def test_a_threshold_must_be_finite():

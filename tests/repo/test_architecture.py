@@ -34,7 +34,7 @@ INNER = {
         ("plan",),
         ("run",),
         ("report",),
-        ("demo",),
+        ("demo", "fidelity"),
     ),
     "server": (("settings", "refusals", "sentences"), ("data",), ("work", "web")),
 }
