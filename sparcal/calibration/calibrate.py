@@ -144,8 +144,13 @@ def calibrate(
     )
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
     choice = described(
-        choice, planted=0 if tested is None else tested.planted, before=before, after=None if tested is None else tested.found, k=len(parts.images),
-    )  # fmt: skip
+        choice,
+        planted=0 if tested is None else tested.planted,
+        before=before,
+        after=None if tested is None else tested.found,
+        k=len(parts.images),
+        asked=correction != AUTO,
+    )
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),

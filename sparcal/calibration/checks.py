@@ -217,7 +217,9 @@ def check_help(choice: Choice) -> Check:
         if (one.correction, one.settings) == (choice.correction, choice.settings)
     ]
     kept = choice.correction == STATION_REFERENCE
-    return Check("benefit", taken[0] if taken else 0.0, "ok" if choice.helps or kept else "look", choice.sentence)
+    clearer = choice.helps is not None and bool(choice.trials)  # what `auto` takes makes defects stand out more clearly
+    fine = choice.helps or kept or clearer
+    return Check("benefit", taken[0] if taken else 0.0, "ok" if fine else "look", choice.sentence)
 
 
 def check_self_test(tested: SelfTest | None) -> Check:

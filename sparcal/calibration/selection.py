@@ -9,7 +9,7 @@ could have reversed does not justify a more complicated correction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -129,32 +129,34 @@ def asked_for(name: str, settings: Mapping[str, Any] | None = None) -> Choice:
     return Choice(name, dict(settings or {}), None, f"{title} was asked for.", ())
 
 
-def described(choice: Choice, *, planted: int, before: int | None, after: int | None, k: int) -> Choice:
-    """The choice with its sentence in full, once it is known how many planted defects are found before and after."""
-    from dataclasses import replace
+def described(
+    choice: Choice, *, planted: int, before: int | None, after: int | None, k: int, asked: bool = False
+) -> Choice:
+    """The choice with its sentence in full, once it is known how many planted defects are found before and after.
 
-    own = choice.correction == STATION_REFERENCE
+    Args:
+        k: the number of normals.
+        asked: whether somebody named the correction.
+    """
     title = CandidateCorrection(choice.correction, choice.settings).title
-    asked = "" if choice.trials else " It was asked for by name."
+    end = " It was asked for by name." if asked else ""
     if after is None or before is None:
-        sentence = (
-            f"{title} is taken unchecked, because {k} images are too few to leave one out: show at least 3.{asked}"
-        )
+        sentence = f"{title} is taken unchecked, because {k} images are too few to leave one out: show at least 3.{end}"
         return replace(choice, helps=None, sentence=sentence)
-    if own:
-        sentence = (
-            f"Of {planted} planted defects the station's own reference finds {before}, and no correction makes them stand "
-            f"out more clearly: the station keeps its reference.{asked}"
-        )
-        return replace(choice, helps=None, sentence=sentence)
-    end = (
-        "calibrated"
-        if after > before
-        else "no more are found, but they stand out more clearly"
-        if choice.trials
-        else "it does not help"
-    )
-    sentence = (
-        f"Of {planted} planted defects the station's own reference would find {before}, {title} {after}: {end}.{asked}"
-    )
+    start = f"Of {planted} planted defects the station's own reference"
+    if choice.correction == STATION_REFERENCE:
+        kept = "" if asked else _why_kept(choice, k)
+        return replace(choice, helps=None, sentence=f"{start} finds {before}{kept}.{end}")
+    clearer = "no more are found, but they stand out more clearly" if choice.trials else "it does not help"
+    result = "calibrated" if after > before else clearer
+    sentence = f"{start} would find {before}, {title} {after}: {result}.{end}"
     return replace(choice, helps=after > before, sentence=sentence)
+
+
+def _why_kept(choice: Choice, k: int) -> str:
+    reason = (
+        "and no correction makes them stand out more clearly"
+        if choice.trials
+        else f"the lot looks like the training parts, and {k} images are too few to compare corrections"
+    )
+    return f", {reason}: the station keeps its reference"

@@ -231,7 +231,8 @@ def choice(correction, helps, stands_out=0.9):
 def test_the_benefit_is_what_the_choice_says():
     check = check_help(choice("sparc", True))
     assert (check.name, check.number, check.verdict, check.sentence) == ("benefit", 0.9, "ok", "a sentence")
-    assert check_help(choice("sparc", False)).verdict == "look"
+    assert check_help(choice("sparc", False)).verdict == "ok"  # no more are found, but they stand out more clearly
+    assert check_help(replace(choice("sparc", False), trials=())).verdict == "look"  # asked for, and does not help
     assert check_help(choice("identity", None)).verdict == "ok"
     assert check_help(Choice("sparc", {}, None, "unchecked", ())).verdict == "look"
     assert check_expected(choice("sparc", True)) == replace(check, name="expected benefit")

@@ -36,7 +36,6 @@ COVERS = {
     "bench/run/test_folder.py": ("bench/plan/unit", "bench/run/row"),
     "bench/run/test_local_runner.py": ("bench/run/workplace",),
     "bench/run/test_ray_runner.py": ("bench/run/work",),
-    "calibration/test_checks.py": ("calibration/part_statistics", "calibration/selection"),
     "cli/test_bench.py": ("bench/report/report", "cli/bench_run"),
     "cli/test_cli.py": ("cli/listing",),
     "cli/test_station.py": ("cli/calibrate", "cli/fit", "cli/lots", "cli/score", "station/cluster"),

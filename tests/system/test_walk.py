@@ -36,8 +36,10 @@ def test_a_shifted_lot_is_helped_and_told_so(station):
     assert before > 0.5  # the camera has moved, and everything is rejected
     assert lot.record.correction == "sparc-recentred"
     assert lot.record.choice.helps
-    assert lot.record.choice.sentence.startswith("Calibration helps: left out in turn, the lot's good parts score")
-    assert checks(lot)["shift"].sentence.startswith("There is a shift")
+    assert lot.record.choice.sentence.startswith("Of 64 planted defects the station's own reference would find ")
+    assert lot.record.choice.sentence.endswith(": calibrated.")
+    assert lot.record.self_test.found >= 0.9 * lot.record.self_test.planted
+    assert checks(lot)["shift"].sentence.startswith("The lot looks different from the training parts")
     assert "1 cells right" in checks(lot)["alignment"].sentence
     assert station.active() == "moved camera"
     assert rejected(lot, demo.lot_good[8:]) <= 0.15
@@ -53,13 +55,15 @@ def test_other_lights_are_helped_as_well(station):
     assert checks(lot)["threshold"].verdict != "ok"  # eight parts under five lights do not support 1 %
 
 
-def test_an_unshifted_lot_is_told_that_there_is_nothing_to_remove(station):
+def test_an_unshifted_lot_is_told_that_no_more_would_be_found(station):
     demo = make_demo(3, train=0, good=24, bad=12, shift="none")
     lot = station.calibrate(images(demo.lot_good[:8]), "as trained", false_reject=0.05)
-    assert lot.record.correction == "identity"
-    assert lot.record.choice.sentence.startswith("There is nothing to remove")
-    assert checks(lot)["shift"].sentence.startswith("There is no shift to remove")
-    assert checks(lot)["helps"].verdict == "ok"
+    assert not lot.record.choice.helps
+    said = lot.record.choice.sentence
+    assert ("the station keeps its reference" if lot.record.correction == "identity" else "no more are found") in said
+    assert checks(lot)["shift"].sentence.startswith("The lot looks like the training parts")
+    assert checks(lot)["benefit"].verdict == "ok"
+    assert checks(lot)["self-test"].verdict == "ok"
     assert checks(lot)["odd one out"].verdict == "ok"
     assert rejected(lot, demo.lot_good[8:]) <= 0.2
     assert rejected(lot, demo.lot_bad) >= 0.8
@@ -77,13 +81,16 @@ def test_bad_parts_among_the_good_are_named_and_the_lot_does_not_judge(station):
     assert station.active() == active != "dirty"
 
 
-@pytest.mark.parametrize(("kind", "said"), [("moved", "Calibration helps"), ("none", "There is nothing to remove")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("moved", "would find"), ("none", "no correction makes them stand out more clearly")]
+)
 def test_what_to_expect_is_said_before_anything_is_calibrated(station, kind, said):
     lots = len(station.lots())
     found = station.check(images(make_demo(5, train=0, good=8, bad=0, shift=kind).lot_good))
     assert [check.name for check in found][-1] == "expected benefit"
     assert found[-1].verdict == "ok"
-    assert found[-1].sentence.startswith(said)
+    assert found[-1].sentence.startswith("Of 24 planted defects the station's own reference ")
+    assert said in found[-1].sentence
     assert len(station.lots()) == lots
 
 
