@@ -7,12 +7,15 @@
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
     ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
     ├── MissingExtraError  an optional dependency is not installed                 (also ImportError)
-    └── BusyError          another process is writing to the same place            (also RuntimeError)
+    ├── BusyError          another process is writing to the same place            (also RuntimeError)
+    └── FullDiskError      there is no room left for what is being written         (also OSError)
 
 They live apart from the types so that the command line and the exported-model runner need no torch.
 """
 
 from __future__ import annotations
+
+import errno
 
 
 class SparcalError(Exception):
@@ -45,3 +48,11 @@ class MissingExtraError(SparcalError, ImportError):
 
 class BusyError(SparcalError, RuntimeError):
     """Another process is writing to the same place."""
+
+
+class FullDiskError(SparcalError, OSError):
+    """There is no room left for what is being written."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.errno = errno.ENOSPC  # so that it is recognised as what the system would have said

@@ -19,6 +19,6 @@ def test_every_error_is_drawn():
 @pytest.mark.parametrize("name", DRAWN)
 def test_an_error_is_what_is_drawn(name):
     kind = getattr(errors, name)
-    builtin = {"ValueError": ValueError, "RuntimeError": RuntimeError, "ImportError": ImportError}[DRAWN[name]]
+    builtin = {kind.__name__: kind for kind in (ValueError, RuntimeError, ImportError, OSError)}[DRAWN[name]]
     assert issubclass(kind, errors.SparcalError)
     assert issubclass(kind, builtin)

@@ -13,6 +13,7 @@ from sparcal.calibration.checks import Check
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
+from sparcal.calibration.outline import Outline
 from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
 from sparcal.calibration.planted_parts import PlantedParts
 from sparcal.calibration.selection import (
@@ -40,10 +41,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class ShownParts:
-    """The normals of a lot, encoded, and the same parts with planted defects."""
+    """The normals of a lot, encoded, the same parts with planted defects, and where these could lie."""
 
     images: Sequence[EncodedImage]
     planted: PlantedParts
+    outline: Outline
 
     @property
     def features(self) -> Features:
@@ -180,6 +182,7 @@ def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
         look.check_alignment(calibration, inputs.reference, names),
         look.check_odd(maps, spread, names),
         look.check_alone(maps, spread, names),
+        look.check_outline(parts.outline),
         shift,
     )
     return Screening(few, held_out, statistics, shifted, checks)

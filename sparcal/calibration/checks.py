@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from sparcal.calibration.outline import Outline
 from sparcal.calibration.part_statistics import (
     LeftOut,
     alignment,
@@ -173,6 +174,11 @@ def check_alone(maps: Tensor | None, own_spread: float, names: Sequence[str]) ->
         "threshold is higher than it needs to be."
     )
     return Check("alone", number, "look", sentence, alone)
+
+
+def check_outline(outline: Outline) -> Check:
+    """Where planted defects could lie."""
+    return Check("outline", float(outline.cells.mean()), "ok", outline.sentence)
 
 
 def check_shift(calibration: Features, reference: Features) -> tuple[Check, bool]:

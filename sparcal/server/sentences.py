@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Mapping
 
 from sparcal.errors import SparcalError
+from sparcal.files.full_disk import says_full
 
 DISK_FULL = "The station's disk is full: forget images or make room on it, and the work goes on by itself."
 _PATH = re.compile(r"(?<![\w.])/(?:[^\s/:;,()'\"<>]+/)*([^\s/:;,()'\"<>]*)")
@@ -25,10 +25,10 @@ def without_paths(sentence: str, known: Mapping[str, str] | None = None) -> str:
 
 def sentence_of(error: Exception, known: Mapping[str, str] | None = None) -> str:
     """What a person may read about an error."""
+    if says_full(error):
+        return DISK_FULL
     if isinstance(error, SparcalError):
         return without_paths(str(error), known)
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return DISK_FULL
     if isinstance(error, OSError) and error.strerror:
         return f"The system refused: {error.strerror}."
     return "Something unexpected happened: the server's log says what."

@@ -15,7 +15,7 @@ from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
 from sparcal.calibration.outline import find_outline
-from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
+from sparcal.calibration.planted_parts import PLANTED, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.corrections import STATION_REFERENCE
 from sparcal.errors import DataError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sparcal.station.lot import Lot
     from sparcal.station.station import Station
 
+FEWEST_NORMALS = 2
 MOST_NORMALS = 32  # the paper measured 2 to 8
 PREVIEWED = 24  # planted defects of a look before calibration
 LOT_SEED = 0
@@ -157,14 +158,17 @@ def show(
 ) -> ShownParts:
     """The normals of a lot, encoded as they are and with planted defects."""
     images = encode_normals(station, sources)
-    planted: PlantedParts = plant_on(
-        station.encoder, sources, outline=find_outline(reference).cells, n=n, seed=seed, workers=station.workers
-    )
-    return ShownParts(images, planted)
+    outline = find_outline(reference)
+    planted = plant_on(station.encoder, sources, outline=outline.cells, n=n, seed=seed, workers=station.workers)
+    return ShownParts(images, planted, outline)
 
 
 def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[EncodedImage]:
     """Every normal must be usable: a lot rests on a few images."""
+    if len(sources) < FEWEST_NORMALS:
+        raise DataError(
+            f"A lot needs at least {FEWEST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
+        )
     if len(sources) > MOST_NORMALS:
         raise DataError(
             f"A lot takes at most {MOST_NORMALS} calibration images, got {len(sources)}: show it fewer, 8 are usually enough."
@@ -177,6 +181,4 @@ def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[Enc
         if reason is not None:
             raise DataError(reason)
         encoded.append(item)
-    if len(encoded) < 2:
-        raise DataError(f"A lot needs at least 2 calibration images, got {len(encoded)}: show it 2 to 8 good parts.")
     return encoded

@@ -23,13 +23,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError, BusyError, DataError
 from sparcal.files.atomic import settle, sync_folder
+from sparcal.files.full_disk import needs_room
 from sparcal.files.json_record import now, read_json, read_record, write_json
 from sparcal.files.locks import exclusive
 from sparcal.station.lot_name import folder_name
@@ -72,13 +73,17 @@ class StationFolder:
         """Where thresholds set by hand for a lot, or for the station's own reference, lie or would lie."""
         return self.root / "overrides" / (f"{folder_name(name)}.json" if name is not None else "own.reference")
 
-    def locked(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def locked(self) -> Iterator[None]:
         """One process at a time makes something appear."""
-        return exclusive(self.root / ".lock")
+        with needs_room(self.root), exclusive(self.root / ".lock"):
+            yield
 
-    def fitting(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
         """One process at a time encodes training images."""
-        return exclusive(self.root / ".fit.lock", wait_s=0)
+        with needs_room(self.root), exclusive(self.root / ".fit.lock", wait_s=0):
+            yield
 
     def prepare(self) -> None:
         """Make room for a new station, or a DataError where something else is."""
@@ -166,7 +171,7 @@ class StationFolder:
             held = contextlib.ExitStack()
             held.enter_context(exclusive(temporary / _OWNER))  # tells sweepers that somebody is at work here
         try:
-            with held:
+            with needs_room(self.root), held:
                 yield temporary
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

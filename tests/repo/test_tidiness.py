@@ -77,7 +77,7 @@ COVERS = {
     "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
     "station/test_lot.py": ("station/lot_record",),
     "station/test_station.py": (
-        *("calibration/calibrate", "calibration/inputs", "station/calibrating", "station/features", "station/fit"),
+        *("calibration/calibrate", "calibration/inputs", "station/features", "station/fit"),
         *("station/folder", "station/kept_images", "station/lot_name", "station/record"),
     ),
     "system/web/test_faults.py": (

@@ -159,7 +159,7 @@ def test_calibrating_writes_everything_that_an_audit_asks_for(station):
     assert sum(written["histogram"]["image"]["own"]) == len(record.image.own) == 24
     assert sum(written["histogram"]["pixel"]["lot"]) == len(record.pixel.lot) == 8
     assert {check["name"] for check in written["checks"]} == {
-        "number", "duplicates", "alignment", "odd one out", "alone", "shift", "removed", "benefit", "threshold",
+        "number", "duplicates", "alignment", "odd one out", "alone", "outline", "shift", "removed", "benefit", "threshold",
         "self-test",
     }  # fmt: skip
 
@@ -462,19 +462,6 @@ def test_images_of_another_size_or_colour_are_not_judged(station):
     assert judged[1].heat() is None
     with pytest.raises(DataError, match=r"image-2 must have .* colour pixels"):
         station.calibrate([part, demo("lights").lot_good[8].image, grey], "grey")
-
-
-def test_a_full_disk_leaves_no_lot_and_no_litter(station, monkeypatch):
-    def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("sparcal.station.lot_record.save_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        station.calibrate(pictures(demo().lot_good[:3]), "x")
-    assert [lot.name for lot in station.lots()] == ["L1"]
-    assert left_overs(station.path) == []
-    monkeypatch.undo()
-    assert station.calibrate(pictures(demo().lot_good[:3]), "x").name == "x"
 
 
 def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_has_stays(path):

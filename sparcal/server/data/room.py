@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -10,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from sparcal.files.full_disk import says_full
 
 LEAST_FREE = 32 * 2**20  # below this nothing new is begun
 RESERVE = 16 * 2**20
@@ -19,9 +20,9 @@ Answer = TypeVar("Answer")
 
 def is_full(error: BaseException) -> bool:
     """Whether an error says that the disk is full."""
-    if isinstance(error, OSError):
-        return error.errno in {errno.ENOSPC, errno.EDQUOT}
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode == sqlite3.SQLITE_FULL
+    return says_full(error)
 
 
 def has_room(folder: Path) -> bool:
