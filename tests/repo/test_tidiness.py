@@ -77,8 +77,8 @@ COVERS = {
     "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
     "station/test_lot.py": ("station/lot_record",),
     "station/test_station.py": (
-        *("calibration/calibrate", "calibration/inputs", "station/features", "station/fit"),
-        *("station/folder", "station/kept_images", "station/lot_name", "station/record"),
+        *("station/features", "station/fit"),
+        *("station/folder", "station/record"),
     ),
     "system/web/test_faults.py": (
         *("server/work/calibrating", "server/work/handlers", "server/work/loaded", "server/work/supervisor"),
