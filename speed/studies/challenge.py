@@ -1,6 +1,6 @@
 """One lot to look at: what planted defects foretell, its page, and what is then found of parts that are truly bad.
 
-    python -m speed.studies.challenge OUT [--case "plate, lamps"] [--k 8]
+    python -m speed.studies.challenge OUT [--case "plate, one lamp"] [--k 8]
 
 Fits a station on rendered parts in the folder OUT, calibrates a lot of it, judges good and bad parts that nothing has
 seen, and names the page. The picture of docs/station.md comes from this page.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from speed.studies.lots import cases, draw
 
-CASE = "plate, lamps"  # the scene of the demonstration
+CASE = "plate, one lamp"
 JUDGED = 48  # good and bad parts, each
 
 
