@@ -48,7 +48,7 @@ def lots(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(rows if history else [{**row, "correction": in_words(row["correction"])} for row in rows])
+        print_table(rows if history else [{**row, "correction": _in_words(row["correction"])} for row in rows])
         if not history and active is None:
             say("No lot is active: the station judges with its own reference.")
     else:
@@ -106,7 +106,7 @@ def show(
     print_table(_histogram(record.image.histogram()), title="Scores of good parts behind the threshold")
 
 
-def in_words(correction: object) -> str:
+def _in_words(correction: object) -> str:
     """A correction's name as a person reads it."""
     return "station's own" if correction == OWN_REFERENCE else str(correction)
 
@@ -114,7 +114,7 @@ def in_words(correction: object) -> str:
 def _compared(row: dict[str, Any]) -> dict[str, Any]:
     if row["what"] != "correction":
         return row
-    return {**row, "first": in_words(row["first"]), "second": in_words(row["second"])}
+    return {**row, "first": _in_words(row["first"]), "second": _in_words(row["second"])}
 
 
 def _threshold(said: str) -> float | None:
