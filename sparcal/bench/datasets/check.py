@@ -41,7 +41,7 @@ _SAME = {".jpeg": ".jpg", ".tiff": ".tif"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a check came across; a Problem spoils the copy, a Remark does not."""
+    """One thing that a check noticed; a Problem spoils the copy, a Remark does not."""
 
     kind: Problem | Remark
     category: str
@@ -66,7 +66,7 @@ class CategoryCheck:
 
     @property
     def ok(self) -> bool:
-        """Complete, and without a problem."""
+        """Whether the category is complete and free of problems."""
         return self.problems == 0 and self.published in (None, self.found)
 
 
@@ -174,8 +174,8 @@ def _inspect_all(
     findings: list[Finding] = []
     pool = ThreadPoolExecutor(workers or min(os.cpu_count() or 1, 8))
     try:
-        for done, found in enumerate(pool.map(_inspect, records), start=1):
-            findings += found
+        for done, of_one in enumerate(pool.map(_inspect, records), start=1):
+            findings += of_one
             if progress is not None:
                 progress(done, len(records))
     finally:
@@ -185,7 +185,7 @@ def _inspect_all(
 
 def _inspect(record: Record) -> list[Finding]:
     """Decodes one image and its mask."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         image = open_image(record.image)
     except DataError as error:
@@ -193,16 +193,16 @@ def _inspect(record: Record) -> list[Finding]:
     content = _content(record.image)
     if content != _suffix(record.image):
         text = f"named {record.image.suffix}, holds {content}; opened by content"
-        found.append(Finding("other format", record.category, record.image, text))
+        findings.append(Finding("other format", record.category, record.image, text))
     if record.mask is None:
-        return found
+        return findings
     try:
         mask = read_mask(record, (image.height, image.width))
     except DataError as error:
-        return [*found, Finding("unusable mask", record.category, record.mask, str(error))]
+        return [*findings, Finding("unusable mask", record.category, record.mask, str(error))]
     if not mask.any():
-        found.append(Finding("empty mask", record.category, record.mask, "marks no pixel of an anomalous image"))
-    return found
+        findings.append(Finding("empty mask", record.category, record.mask, "marks no pixel of an anomalous image"))
+    return findings
 
 
 def _pairing(spec: Dataset, home: Path, category: str, records: list[Record]) -> list[Finding]:
@@ -245,9 +245,9 @@ def _masks(records: list[Record]) -> int:
 
 
 def _cell(row: CategoryCheck, split: str) -> str:
-    found = getattr(row.found, split)
-    published = found if row.published is None else getattr(row.published, split)
-    return f"{found}" if found == published else f"{found} of {published}"
+    count = getattr(row.found, split)
+    published = count if row.published is None else getattr(row.published, split)
+    return f"{count}" if count == published else f"{count} of {published}"
 
 
 def _content(path: Path) -> str | None:
