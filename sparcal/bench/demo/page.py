@@ -35,6 +35,7 @@ SHIFTS = {
     "lights": "a handful of fixed lamps and exposures",
     "random": "lamps at random places, no two alike",
     "moved": "the training lamp but a moved camera",
+    "lights+moved": "a handful of fixed lamps and a moved camera",
     "none": "the training lamp: nothing changed",
 }
 
