@@ -1,6 +1,6 @@
 """The nine detector configurations of the paper's main table, as data: which encoder, which detector, which settings.
 
-`encoder` is the paper's own. A host also runs on any other encoder: what its text leaves unsaid (layers, aggregation,
+`encoder` is the paper's own. A host also runs on any other encoder: what its text leaves open (layers, aggregation,
 geometry) is then taken from the host's recipe.
 """
 
@@ -23,7 +23,7 @@ class Host:
     Args:
         name: as on the command line.
         title: as in the paper's tables.
-        encoder: the paper's encoder, everything said.
+        encoder: the paper's encoder, with nothing left open.
         recipe: settings for another encoder than the paper's.
         settings: fields of the detector that differ from its defaults.
         dataset_settings: fields that the authors set differently on a benchmark, by the benchmark's name.
@@ -183,13 +183,13 @@ def make_detector(host: Host, settings: Mapping[str, object]) -> Detector:
 
     kind = DETECTORS[host.detector]
     defaults = {f.name: f.default for f in fields(kind) if f.init and f.name != "map_rule"}  # type: ignore[arg-type]
-    chosen = dict(host.settings)
+    values = dict(host.settings)
     for name, value in settings.items():
         if name not in defaults:
             raise DataError(f"The host {host.name} has no setting {name!r}; choose from {', '.join(defaults)}.")
         several = isinstance(defaults[name], tuple) and not isinstance(value, tuple)
-        chosen[name] = (value,) if several else value
-    return kind(**chosen)
+        values[name] = (value,) if several else value
+    return kind(**values)
 
 
 def encoder_for(detector: Detector, encoder: str) -> str:

@@ -20,7 +20,7 @@ from sparcal.types import Features, fitted
 
 @dataclass(frozen=True)
 class Energy:
-    """Squared lengths, and the share of the first in both together."""
+    """Two squared lengths, and the first one's share of their sum."""
 
     first: float
     second: float
@@ -41,7 +41,7 @@ class Mean:
 
     @property
     def value(self) -> float:
-        """The mean; nan over no cell."""
+        """The mean; nan if there was no cell."""
         return self.sum / self.count if self.count else float("nan")
 
     def __add__(self, other: Mean) -> Mean:

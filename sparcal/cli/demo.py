@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and its pictures.")] = Path("demo"),
     k: Annotated[list[int] | None, typer.Option(help="Calibration images, 2 to 8; may be given again.")] = None,
-    shift: Annotated[str, typer.Option(help="What changed: lights, random, moved or none.")] = "lights",
+    shift: Annotated[str, typer.Option(help="What changed: lights, random, moved, lights+moved or none.")] = "lights",
     seeds: Annotated[int, typer.Option(min=1, help="Paired repetitions, each with its own parts.")] = 5,
     as_json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""From a network's layers to the grids that are corrected: each host's own aggregation, as a function.
+"""From a network's layers to the grids that are corrected: each host's own aggregation, as a function each.
 
 Layers come in as (n, c, h, w), finest first, as networks make them; grids leave as (n, h, w, d), channels last.
 """

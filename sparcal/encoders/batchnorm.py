@@ -26,7 +26,7 @@ from sparcal.errors import DataError, ShapeError
 
 
 def adapt_batchnorm(encoder: TimmEncoder, pixels: Tensor, *, source_weight: int = 0) -> TimmEncoder:
-    """A copy of `encoder` with batch-norm statistics mixed from its own and those of `pixels`; `encoder` stays.
+    """A copy of `encoder` with batch-norm statistics mixed from its own and those of `pixels`; `encoder` is left as it was.
 
     All k images are in memory at once, as the statistics of a layer need all of them.
 

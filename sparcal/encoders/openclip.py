@@ -39,7 +39,7 @@ class OpenClipEncoder:
         id: everything that decides the features, in one line.
         model: an `open_clip.CLIP` with a plain vision transformer, in eval mode.
         blocks: which of its blocks are read, zero-based, first to last.
-        spec: nothing left unsaid.
+        spec: nothing left open.
     """
 
     id: str
@@ -105,17 +105,17 @@ def load_openclip(
             f"write openclip:{architecture}/TAG with one of "
             f"{', '.join(open_clip.list_pretrained_tags_by_model(architecture)) or 'no published weights'}."
         )
-    found = find_weights(spec.model, weights)
-    if found is None:
+    source = find_weights(spec.model, weights)
+    if source is None:
         try:
-            found = Path(open_clip.download_pretrained(known))
+            source = Path(open_clip.download_pretrained(known))
         except Exception as error:  # the hub, the network and the disk each have their own error types
             raise weights_error(spec.model, error) from error
     if spec.gelu is None:
         quick = known.get("quick_gelu", False) or config.get("quick_gelu", False)
         spec = replace(spec, gelu="quick" if quick else "plain")
     model = open_clip.CLIP(**{**config, "quick_gelu": spec.gelu == "quick"})
-    note = load_into(model, found, tidy=_tidy)
+    note = load_into(model, source, tidy=_tidy)
     return from_openclip_model(model, spec, weights_note=note, mean=known["mean"], std=known["std"])
 
 
@@ -134,13 +134,13 @@ def from_openclip_model(
     assert spec.layers is not None
     side = int(visual.patch_size[0])
     preprocess = _whole_patches(spec, side).preprocess(mean, std, size=visual.image_size[0], resample="bicubic")
-    said = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
+    full = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
     return OpenClipEncoder(
-        id=f"{said}&weights={weights_note}",
+        id=f"{full}&weights={weights_note}",
         model=model,
         blocks=spec.layers,
         cell_pixels=side,
-        spec=said,
+        spec=full,
         preprocess=preprocess,
     )
 
@@ -195,7 +195,7 @@ def _not_plain(spec: EncoderSpec) -> DataError:
 
 
 def _resolve(spec: EncoderSpec, visual: Any) -> EncoderSpec:
-    """`spec` with nothing left unsaid and nothing contradictory."""
+    """`spec` with nothing left open and nothing contradictory."""
     depth = len(visual.transformer.resblocks)
     built: Gelu = "quick" if type(visual.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU" else "plain"
     by_norm: Tokens | None = None if spec.norm is None else "ln_post" if spec.norm else "raw"
@@ -221,9 +221,9 @@ def _resolve(spec: EncoderSpec, visual: Any) -> EncoderSpec:
         f"gelu={built} of the model as it is built": full.gelu != built,
         f"tokens={by_norm} as norm={int(bool(spec.norm))} says": by_norm not in (None, full.tokens),
         "cls=1 when windows travel in it": full.windows_in == "cls" and not full.cls,
-        "windows when windows_in is said": full.windows_in is not None and not full.windows,
-        "path=vv when vv_blocks is said": full.vv_blocks is not None and not vv,
-        "path=standard when windows are said": bool(full.windows) and vv,
+        "windows where windows_in is given": full.windows_in is not None and not full.windows,
+        "path=vv where vv_blocks is given": full.vv_blocks is not None and not vv,
+        "path=standard where windows are given": bool(full.windows) and vv,
         f"vv_blocks of at most {depth}": first_local < 0,
         f"layers from {first_local} on, where the local stream runs": vv and min(full.layers) < first_local,
         "windows of at least 2 cells": any(side < 2 for side in full.windows or ()),

@@ -1,4 +1,4 @@
-"""The text form of an encoder: `source:model?layers=8,16&aggregate=pool&size=256&...`, one line that says everything.
+"""The text form of an encoder: `source:model?layers=8,16&aggregate=pool&size=256&...`, one line for everything that decides the features.
 
 What a text leaves out is filled in from a recipe (a host's wishes) or from the model's own defaults; the `id` of a
 loaded encoder has nothing left out, so equal ids mean equal features.
@@ -23,7 +23,7 @@ CLIP_ONLY = ("tokens", "gelu", "path", "vv_blocks", "windows", "windows_in")
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder in words; None means "not said".
+    """An encoder in words; None where the words leave it open.
 
     Args:
         source: who builds the network.
@@ -33,7 +33,7 @@ class EncoderSpec:
         aggregate: how the layers become the grids that are corrected; see `sparcal.encoders.aggregate`.
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
-        resize, size, crop, multiple, resample: see `sparcal.imaging.find.Preprocess`.
+        resize, size, crop, multiple, resample: see `sparcal.imaging.preprocess.Preprocess`.
         positions: how a transformer's position embeddings are resized to another grid; see
             `sparcal.encoders.positions`.
         tokens: patch vectors as the block leaves them, after ln_post, or projected into the space of texts; this and
@@ -78,7 +78,7 @@ class EncoderSpec:
 
         The five words about geometry belong together (a crop makes no sense under another size), so they are taken
         over only when this spec says none of them. The words about CLIP are taken over by open_clip models alone,
-        and not `norm` where `tokens` has said it already.
+        and not `norm` where `tokens` decides it already.
         """
         geometry = ("resize", "size", "crop", "multiple", "resample")
         own_geometry = any(getattr(self, name) is not None for name in geometry)
@@ -101,8 +101,8 @@ class EncoderSpec:
 
     def __str__(self) -> str:
         head = self.source if self.source == "bundled" else f"{self.source}:{self.model}"
-        said = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("source", "model")]
-        words = "&".join(f"{name}={_word(value)}" for name, value in said if value is not None)
+        settings = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("source", "model")]
+        words = "&".join(f"{name}={_word(value)}" for name, value in settings if value is not None)
         return f"{head}?{words}" if words else head
 
 
@@ -134,7 +134,7 @@ class Recipe:
 
 
 def parse_spec(text: str) -> EncoderSpec:
-    """The spec that `text` writes down."""
+    """Read a spec from its text."""
     head, _, query = text.partition("?")
     source, _, model = head.partition(":")
     if source not in SOURCES or (source == "bundled") == bool(model):
@@ -142,12 +142,12 @@ def parse_spec(text: str) -> EncoderSpec:
             f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {text!r}: "
             "run 'sparcal encoders' for the list."
         )
-    said: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _READERS:
             raise DataError(f"An encoder has no setting {name!r} (in {text!r}); choose from {', '.join(_READERS)}.")
-        said[name] = _read(name, value, text)
-    return EncoderSpec(source=source, model=model, **said)  # type: ignore[arg-type]
+        settings[name] = _read(name, value, text)
+    return EncoderSpec(source=source, model=model, **settings)  # type: ignore[arg-type]
 
 
 def _read(name: str, value: str, text: str) -> object:

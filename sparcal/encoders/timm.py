@@ -25,7 +25,7 @@ class TimmEncoder:
         id: everything that decides the features, in one line.
         model: a timm network with `forward_intermediates`, in eval mode.
         indices: which of its layers are read, finest first.
-        spec: aggregation, normalisation and image vector, nothing left unsaid.
+        spec: aggregation, normalisation and image vector, nothing left open.
     """
 
     id: str
@@ -68,16 +68,16 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
             f"The encoder {str(spec)!r} must name its weights, got no tag: write timm:{architecture}.TAG, for instance "
             f"{', '.join(timm.list_pretrained(architecture)[:3]) or 'one of the model card'}."
         )
-    found = find_weights(spec.model, weights)
+    source = find_weights(spec.model, weights)
     try:
-        model = _create(spec, pretrained=found is None)
+        model = _create(spec, pretrained=source is None)
     except (OSError, RuntimeError, ValueError) as error:
-        if found is None:
+        if source is None:
             raise weights_error(spec.model, error) from error
         raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {error}.") from error
-    if found is None:
+    if source is None:
         return from_timm_model(model, spec, weights_note="hub", recipe=recipe)
-    return from_timm_model(model, spec, weights_note=load_into(model, found), recipe=recipe)
+    return from_timm_model(model, spec, weights_note=load_into(model, source), recipe=recipe)
 
 
 def from_timm_model(
@@ -98,13 +98,13 @@ def from_timm_model(
     preprocess = spec.preprocess(
         config["mean"], config["std"], size=config["input_size"][-1], resample=_resample(config["interpolation"])
     )
-    said = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
+    full = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
     return TimmEncoder(
-        id=f"{said}&weights={weights_note}",
+        id=f"{full}&weights={weights_note}",
         model=model,
         indices=indices,
         cell_pixels=min(strides[i] for i in indices),
-        spec=said,
+        spec=full,
         preprocess=preprocess,
     )
 

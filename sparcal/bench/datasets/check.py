@@ -40,8 +40,8 @@ _SAME = {".jpeg": ".jpg", ".tiff": ".tif"}
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that a check came across; a Problem spoils the copy, a Remark does not."""
+class CopyFinding:
+    """One thing that a check noticed; a Problem spoils the copy, a Remark does not."""
 
     kind: Problem | Remark
     category: str
@@ -66,7 +66,7 @@ class CategoryCheck:
 
     @property
     def ok(self) -> bool:
-        """Complete, and without a problem."""
+        """Whether the category is complete and free of problems."""
         return self.problems == 0 and self.published in (None, self.found)
 
 
@@ -77,7 +77,7 @@ class CheckReport:
     dataset: str
     root: Path
     categories: tuple[CategoryCheck, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CopyFinding, ...]
 
     @property
     def ok(self) -> bool:
@@ -136,7 +136,7 @@ def check_copy(
     names = list(dict.fromkeys(record.category for record in records))
     findings += [one for name in names for one in _pairing(spec, home, name, records)]
     findings += [
-        Finding("junk file", "", path, "left by an operating system; ignored") for path in junk_files(Path(root))
+        CopyFinding("junk file", "", path, "left by an operating system; ignored") for path in junk_files(Path(root))
     ]
     rows = [_count(spec, name, records, findings) for name in list_categories(dataset, root)]
     if spec.total is not None:
@@ -145,16 +145,16 @@ def check_copy(
     return CheckReport(spec.name, Path(root), tuple(rows), tuple(findings))
 
 
-def _read_categories(spec: Dataset, home: Path, names: Iterable[str]) -> tuple[list[Record], list[Finding]]:
+def _read_categories(spec: Dataset, home: Path, names: Iterable[str]) -> tuple[list[Record], list[CopyFinding]]:
     records: list[Record] = []
-    findings: list[Finding] = []
+    findings: list[CopyFinding] = []
     first: DataError | None = None
     for name in names:
         try:
             records += spec.read(spec, home, name)
         except DataError as error:
             first = first or error
-            findings.append(Finding("unusable category", name, home, str(error)))
+            findings.append(CopyFinding("unusable category", name, home, str(error)))
     if not records and first is not None:
         raise first
     return records, findings
@@ -170,12 +170,12 @@ def _distinct(records: list[Record]) -> list[Record]:
 
 def _inspect_all(
     records: list[Record], workers: int | None, progress: Callable[[int, int], None] | None
-) -> list[Finding]:
-    findings: list[Finding] = []
+) -> list[CopyFinding]:
+    findings: list[CopyFinding] = []
     pool = ThreadPoolExecutor(workers or min(os.cpu_count() or 1, 8))
     try:
-        for done, found in enumerate(pool.map(_inspect, records), start=1):
-            findings += found
+        for done, of_one in enumerate(pool.map(_inspect, records), start=1):
+            findings += of_one
             if progress is not None:
                 progress(done, len(records))
     finally:
@@ -183,34 +183,34 @@ def _inspect_all(
     return findings
 
 
-def _inspect(record: Record) -> list[Finding]:
+def _inspect(record: Record) -> list[CopyFinding]:
     """Decodes one image and its mask."""
-    found: list[Finding] = []
+    findings: list[CopyFinding] = []
     try:
         image = open_image(record.image)
     except DataError as error:
-        return [Finding("unreadable image", record.category, record.image, str(error))]
+        return [CopyFinding("unreadable image", record.category, record.image, str(error))]
     content = _content(record.image)
     if content != _suffix(record.image):
         text = f"named {record.image.suffix}, holds {content}; opened by content"
-        found.append(Finding("other format", record.category, record.image, text))
+        findings.append(CopyFinding("other format", record.category, record.image, text))
     if record.mask is None:
-        return found
+        return findings
     try:
         mask = read_mask(record, (image.height, image.width))
     except DataError as error:
-        return [*found, Finding("unusable mask", record.category, record.mask, str(error))]
+        return [*findings, CopyFinding("unusable mask", record.category, record.mask, str(error))]
     if not mask.any():
-        found.append(Finding("empty mask", record.category, record.mask, "marks no pixel of an anomalous image"))
-    return found
+        findings.append(CopyFinding("empty mask", record.category, record.mask, "marks no pixel of an anomalous image"))
+    return findings
 
 
-def _pairing(spec: Dataset, home: Path, category: str, records: list[Record]) -> list[Finding]:
+def _pairing(spec: Dataset, home: Path, category: str, records: list[Record]) -> list[CopyFinding]:
     mine = [record for record in records if record.category == category and record.label == 1]
     used = {record.mask for record in mine if record.mask}
     if not used and spec.find is not None:  # one's own images may come without masks; a benchmark may not
         text = "no anomalous image has a mask: AU-PRO cannot be computed"
-        return [Finding("no masks", category, mine[0].image.parent, text)]
+        return [CopyFinding("no masks", category, mine[0].image.parent, text)]
     alone = [record.image for record in mine if record.mask is None]
     there = {
         path
@@ -219,8 +219,8 @@ def _pairing(spec: Dataset, home: Path, category: str, records: list[Record]) ->
         if _is_image(path)
     }
     return [
-        *(Finding("image without mask", category, path, "anomalous, but no mask belongs to it") for path in alone),
-        *(Finding("mask without image", category, path, "no image belongs to it") for path in sorted(there - used)),
+        *(CopyFinding("image without mask", category, path, "anomalous, but no mask belongs to it") for path in alone),
+        *(CopyFinding("mask without image", category, path, "no image belongs to it") for path in sorted(there - used)),
     ]
 
 
@@ -228,7 +228,7 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not is_junk(path.name) and path.is_file()
 
 
-def _count(spec: Dataset, category: str, records: list[Record], findings: list[Finding]) -> CategoryCheck:
+def _count(spec: Dataset, category: str, records: list[Record], findings: list[CopyFinding]) -> CategoryCheck:
     mine = [record for record in records if record.category == category]
     files = {record.image for record in mine}  # AeBAD-S trains all its categories on the same files
     problems = sum(one.is_problem and (one.category == category or one.path in files) for one in findings)
@@ -245,9 +245,9 @@ def _masks(records: list[Record]) -> int:
 
 
 def _cell(row: CategoryCheck, split: str) -> str:
-    found = getattr(row.found, split)
-    published = found if row.published is None else getattr(row.published, split)
-    return f"{found}" if found == published else f"{found} of {published}"
+    count = getattr(row.found, split)
+    published = count if row.published is None else getattr(row.published, split)
+    return f"{count}" if count == published else f"{count} of {published}"
 
 
 def _content(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What is known about a benchmark before a copy of it is seen."""
+"""A benchmark as data: its name, layout, categories and published counts."""
 
 from __future__ import annotations
 

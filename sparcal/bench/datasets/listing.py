@@ -1,4 +1,4 @@
-"""The image files of a folder, without what operating systems leave there, and the masks that belong to them."""
+"""The image files of a folder, without the litter of operating systems, and the masks that belong to them."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def junk_files(root: Path) -> Iterator[Path]:
 
 
 def required_images(dataset: Dataset, folder: Path) -> list[Path]:
-    """The images of a folder that the layout must have."""
-    found = image_files(folder)
-    if not found:
+    """The images of a folder; refused where there are none, because the layout needs them."""
+    images = image_files(folder)
+    if not images:
         raise wrong_layout(dataset, folder, "images in")
-    return found
+    return images
 
 
 def wrong_layout(dataset: Dataset, path: Path, expected: str) -> DataError:
-    """The error for a path that the layout must have and the copy has not, saying what lies there instead."""
+    """The error for a path that the layout needs and the copy lacks; it tells what lies there instead."""
     near = path
     while not near.exists() and near != near.parent:
         near = near.parent

@@ -56,10 +56,10 @@ def is_category(folder: Path) -> bool:
 def _find(dataset: Dataset, home: Path) -> tuple[str, ...]:
     if is_category(home):
         return (home.name,)
-    found = tuple(folder.name for folder in subfolders(home) if is_category(folder))
-    if not found:
+    names = tuple(folder.name for folder in subfolders(home) if is_category(folder))
+    if not names:
         raise wrong_layout(dataset, home, "train/good, or folders that each hold train/good, in")
-    return found
+    return names
 
 
 def _read_found(dataset: Dataset, home: Path, category: str) -> list[Record]:

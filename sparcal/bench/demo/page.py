@@ -35,6 +35,7 @@ SHIFTS = {
     "lights": "a handful of fixed lamps and exposures",
     "random": "lamps at random places, no two alike",
     "moved": "the training lamp but a moved camera",
+    "lights+moved": "a handful of fixed lamps and a moved camera",
     "none": "the training lamp: nothing changed",
 }
 
@@ -200,11 +201,11 @@ def _table(rows: list[DemoRow]) -> str:
         for row in group:
             change = float(row["change of aupro_0.3"])
             tone = "" if row["correction"] == BASE else f" class='{'up' if change > 0 else 'down'}'"
-            said = "" if row["correction"] == BASE else f"{change:+.1f}".replace("-", "&minus;")
+            change_text = "" if row["correction"] == BASE else f"{change:+.1f}".replace("-", "&minus;")
             values = "".join(f"<td>{float(row[name]):.1f}</td>" for name in ("image_auroc", "aupro_0.3", "aupro_0.05"))
             mark = " class='best'" if float(row["aupro_0.3"]) == best else ""
             body.append(
-                f"<tr{mark}><td>{CORRECTION_TITLES[str(row['correction'])]}</td>{values}<td{tone}>{said}</td></tr>"
+                f"<tr{mark}><td>{CORRECTION_TITLES[str(row['correction'])]}</td>{values}<td{tone}>{change_text}</td></tr>"
             )
     return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
 

@@ -1,4 +1,4 @@
-"""Which words of an experiment can be meant together: an option that would change nothing is refused."""
+"""Which words of an experiment go together: an option that would change nothing is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_combination(host: str, correction: str, variant: Variant) -> None:
 
 
 def correction_options(name: str) -> tuple[str, ...]:
-    """Which of rank and on a correction takes."""
+    """Which of the options rank and on a correction has."""
     if name in (BATCHNORM, "identity"):  # identity has a side, on which it does nothing
         return ()
     taken = inspect.signature(CORRECTIONS[name].kind).parameters

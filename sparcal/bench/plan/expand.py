@@ -1,4 +1,4 @@
-"""An experiment to the list of its units, in the order in which features and base scores are shared best."""
+"""Turns an experiment into a list of units, ordered so that neighbours share features and base scores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Overrides:
 
 
 def plan_units(experiment: Experiment, data: Mapping[str, Path], overrides: Overrides) -> list[Unit]:
-    """Every unit of an experiment once, neighbours sharing features.
+    """Every unit of an experiment, each once, with units that share features next to each other.
 
     Args:
         data: the root of each dataset's copy.
@@ -64,7 +64,9 @@ def plan_units(experiment: Experiment, data: Mapping[str, Path], overrides: Over
 
 
 def find_data(experiment: Experiment, given: Mapping[str, Path], cache: Path) -> dict[str, Path]:
-    """The root of each dataset that an experiment needs: as given, or below $SPARCAL_DATA; rendered parts are made.
+    """The folder of each dataset that an experiment needs: the given one, or one below $SPARCAL_DATA.
+
+    Rendered parts are made on the spot.
 
     Args:
         cache: where rendered parts are kept.
@@ -73,20 +75,20 @@ def find_data(experiment: Experiment, given: Mapping[str, Path], cache: Path) ->
         if name not in DATASETS:
             raise DataError(f"unknown dataset {name!r}; choose from {', '.join(DATASETS)}.")
     folder = os.environ.get(DATA_VARIABLE)
-    found = {}
+    roots = {}
     for name in experiment.datasets:
         if name == RENDERED:
-            found[name] = render_dataset(cache, experiment.rendered)
+            roots[name] = render_dataset(cache, experiment.rendered)
         elif name in given:
-            found[name] = given[name]
+            roots[name] = given[name]
         elif folder and (Path(folder) / name).is_dir():
-            found[name] = Path(folder) / name
+            roots[name] = Path(folder) / name
         else:
             raise DataError(
                 f"The experiment {experiment.name} needs a copy of {name}, got none: give --data {name}=FOLDER, or set "
                 f"{DATA_VARIABLE} to a folder that holds {name}."
             )
-    return found
+    return roots
 
 
 def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overrides: Overrides) -> Iterator[Unit]:

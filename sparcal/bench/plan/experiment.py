@@ -85,7 +85,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A parsed experiment file; `tables` and `figures` are read by those who make them."""
+    """A parsed experiment file; the report reads `tables` and `figures`."""
 
     name: str
     title: str
@@ -139,7 +139,7 @@ class Experiment:
 
 
 def parse_experiment(text: str, source: str) -> Experiment:
-    """The experiment that `text` writes down.
+    """Read an experiment from its TOML text.
 
     Args:
         source: what to call it in a refusal.

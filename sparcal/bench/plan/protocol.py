@@ -131,8 +131,8 @@ def _contaminate(
             f"contaminated={count} must be at most the {len(normals)} calibration and {len(bad)} anomalous images of "
             f"{words[0]} {words[1]}: lower it."
         )
-    chosen = rank_pool(len(bad), "anomalous", words)[:count]
-    return [*normals[: len(normals) - count], *(bad[i] for i in chosen)]
+    positions = rank_pool(len(bad), "anomalous", words)[:count]
+    return [*normals[: len(normals) - count], *(bad[i] for i in positions)]
 
 
 def _scenes(calibration: Sequence[Record], dataset: str) -> set[str | None]:

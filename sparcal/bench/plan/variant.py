@@ -1,4 +1,4 @@
-"""What a unit changes against the main protocol, as a short text such as `rank=3` or `contaminated=2+scene-disjoint`.
+"""How a unit departs from the main protocol, as a short text such as `rank=3` or `contaminated=2+scene-disjoint`.
 
 The empty text is the main protocol. Words are joined by `+`:
 
@@ -12,7 +12,7 @@ The empty text is the main protocol. Words are joined by `+`:
     source-mixed        batch-norm statistics mixed with the source's, which count for 16 images
     backbone=NAME       another encoder, by its name in the experiment file
     setting=FIELD:VALUE another value for a field of the detector, as in setting=mode:winclip_plus or
-                        setting=neighbours:1,8,9; may be said again
+                        setting=neighbours:1,8,9; may come again
     geometry=HOW        centre-crop is the host's own geometry; full-frame keeps the whole image and pads it
 """
 
@@ -52,7 +52,7 @@ class Variant:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The variant that `text` writes down."""
+        """Read a variant from its text."""
         return cls(**_fields(text))
 
     def canonical(self, k: int) -> Self:

@@ -46,7 +46,7 @@ from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.pictures import ExamplePicture, read_picture
 from sparcal.errors import DataError
 
-KINDS = ("curves", "hosts", "sides", "overview")
+FIGURE_KINDS = ("curves", "hosts", "sides", "overview")
 SELECTION = (
     "The image of a category is the one with the lower median of the ground-truth areas, ties by ascending file name; "
     "k = {k}, seed {seed}."
@@ -68,8 +68,8 @@ _NEEDED = {
 def draw_figure(data: Mapping[str, Any], measured: Measured, results: RunFolder, folder: Path) -> list[Figure]:
     """Draw one figure of an experiment file; a figure of several pages gives several."""
     kind, name = data.get("kind"), data.get("name", "?")
-    if kind not in KINDS:
-        raise DataError(f"The figure {name!r} must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind not in FIGURE_KINDS:
+        raise DataError(f"The figure {name!r} must be one of {', '.join(FIGURE_KINDS)}, got {kind!r}.")
     for key in data:
         if key not in _KEYS[kind]:
             raise DataError(f"The figure {name!r} has no key {key!r}; choose from {', '.join(_KEYS[kind])}.")
@@ -172,7 +172,7 @@ def _overview(data: Mapping[str, Any], measured: Measured, results: RunFolder, f
     return draw_overview(_taken(units, results, category, host), title_of(host), data["name"], caption, folder)
 
 
-Pixels = NDArray[np.uint8] | None
+_Pixels = NDArray[np.uint8] | None
 
 
 def _taken(units: Sequence[Unit], results: RunFolder, category: str, host: str) -> ExamplePicture | None:
@@ -182,18 +182,18 @@ def _taken(units: Sequence[Unit], results: RunFolder, category: str, host: str) 
     return None
 
 
-def _source(picture: ExamplePicture | None) -> list[Pixels]:
+def _source(picture: ExamplePicture | None) -> list[_Pixels]:
     if picture is None:
         return [None, None]
     truth = np.repeat((picture.mask * 255).astype(np.uint8)[..., None], 3, axis=2)
     return [picture.image, truth]
 
 
-def _alone(picture: ExamplePicture | None) -> Pixels:
+def _alone(picture: ExamplePicture | None) -> _Pixels:
     return None if picture is None else coloured(picture.image, picture.corrected, picture.corrected)
 
 
-def _shared(picture: ExamplePicture | None) -> list[Pixels]:
+def _shared(picture: ExamplePicture | None) -> list[_Pixels]:
     if picture is None:
         return [None, None]
     both = np.stack([picture.base, picture.corrected])
@@ -201,7 +201,7 @@ def _shared(picture: ExamplePicture | None) -> list[Pixels]:
 
 
 def _grid(
-    rows: Sequence[Sequence[Pixels]], heads: Sequence[str], names: Sequence[str], name: str, caption: str, folder: Path
+    rows: Sequence[Sequence[_Pixels]], heads: Sequence[str], names: Sequence[str], name: str, caption: str, folder: Path
 ) -> Figure:
     plt = pyplot()
     n, m = max(1, len(rows)), max(1, len(heads))

@@ -67,7 +67,7 @@ class Leaf:
     """One row or column: its labels from the outside in, and what it says about its cells."""
 
     labels: tuple[str, ...]
-    said: Mapping[str, Any]
+    words: Mapping[str, Any]
     only: tuple[Mapping[str, Sequence[Any]], ...] = ()
 
 
@@ -76,7 +76,7 @@ class Section:
     """A heading (empty for none) and the rows below it."""
 
     label: str
-    said: Mapping[str, Any]
+    words: Mapping[str, Any]
     only: tuple[Mapping[str, Sequence[Any]], ...]
     rows: tuple[Leaf, ...]
 
@@ -111,9 +111,9 @@ def read_layout(data: Mapping[str, Any], measured: Measured) -> Layout:
     common = dict(data.get("place", {}))
     sections = []
     for leaf in _entries(data.get("sections", ({},)), measured, common, where):
-        said = {**common, **leaf.said}
-        rows = _axis(data["rows"], measured, said, where)
-        sections.append(Section(leaf.labels[-1] if leaf.labels else "", said, leaf.only, rows))
+        words = {**common, **leaf.words}
+        rows = _axis(data["rows"], measured, words, where)
+        sections.append(Section(leaf.labels[-1] if leaf.labels else "", words, leaf.only, rows))
     return Layout(
         name=data["name"],
         paper=paper,
@@ -126,9 +126,9 @@ def read_layout(data: Mapping[str, Any], measured: Measured) -> Layout:
     )
 
 
-def place_of_cell(said: Mapping[str, Any]) -> TablePlace:
+def place_of_cell(words: Mapping[str, Any]) -> TablePlace:
     """The place that sections, rows and columns describe together."""
-    fields = {name: said[name] for name in _FIELDS if name in said}
+    fields = {name: words[name] for name in _FIELDS if name in words}
     if fields.get("correction") == "identity" and fields.get("statistic") == "corrected":
         fields["statistic"] = "base"
     missing = [name for name in ("dataset", "metric", "statistic") if name not in fields]
@@ -140,7 +140,7 @@ def place_of_cell(said: Mapping[str, Any]) -> TablePlace:
 
 
 def _axis(
-    blocks: Sequence[Mapping[str, Any]], measured: Measured, said: Mapping[str, Any], where: str
+    blocks: Sequence[Mapping[str, Any]], measured: Measured, words: Mapping[str, Any], where: str
 ) -> tuple[Leaf, ...]:
     leaves = []
     for block in blocks:
@@ -148,16 +148,16 @@ def _axis(
             leaves.append(_entry(block, where))
             continue
         _check(block, _BLOCK, where)
-        for outer in _entries(block.get("over", ({},)), measured, said, where):
-            inner_said = {**said, **outer.said}
-            for inner in _entries(block.get("each", ({},)), measured, inner_said, where):
+        for outer in _entries(block.get("over", ({},)), measured, words, where):
+            inner_words = {**words, **outer.words}
+            for inner in _entries(block.get("each", ({},)), measured, inner_words, where):
                 labels = (*outer.labels, *inner.labels)
-                leaves.append(Leaf(labels, {**outer.said, **inner.said}, (*outer.only, *inner.only)))
+                leaves.append(Leaf(labels, {**outer.words, **inner.words}, (*outer.only, *inner.only)))
     return tuple(leaves)
 
 
 def _entries(
-    given: str | Sequence[Mapping[str, Any]], measured: Measured, said: Mapping[str, Any], where: str
+    given: str | Sequence[Mapping[str, Any]], measured: Measured, words: Mapping[str, Any], where: str
 ) -> list[Leaf]:
     if not isinstance(given, str) or given in _LISTS:
         return [_entry(entry, where) for entry in (_LISTS[given] if isinstance(given, str) else given)]
@@ -169,7 +169,7 @@ def _entries(
     if given == "dataset":
         return [Leaf((_title(x),), {"dataset": x}) for x in measured.experiment.datasets]
     if given == "category":
-        return [Leaf((x.replace("_", " "),), {"category": x}) for x in measured.categories(str(said.get("dataset")))]
+        return [Leaf((x.replace("_", " "),), {"category": x}) for x in measured.categories(str(words.get("dataset")))]
     if given == "k":
         return [Leaf((f"k = {x}",), {"k": x}) for x in sorted({unit.k for unit in measured.units})]
     if given == "variant":
@@ -181,8 +181,8 @@ def _entries(
 def _entry(entry: Mapping[str, Any], where: str) -> Leaf:
     _check(entry, _ENTRY, where)
     labels = tuple(entry["labels"]) if "labels" in entry else (entry["label"],) if "label" in entry else ()
-    said = {name: value for name, value in entry.items() if name not in ("label", "labels", "only")}
-    return Leaf(labels, said, (entry["only"],) if "only" in entry else ())
+    words = {name: value for name, value in entry.items() if name not in ("label", "labels", "only")}
+    return Leaf(labels, words, (entry["only"],) if "only" in entry else ())
 
 
 def _check(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:

@@ -113,16 +113,16 @@ class Measured:
         self, place: TablePlace, hosts: Sequence[str] | None = None
     ) -> tuple[dict[tuple[str, str, str], dict[int, Unit]], int | None]:
         """The units behind a place, by (host, dataset, category), and how many of them are missing."""
-        found: dict[tuple[str, str, str], dict[int, Unit]] = {}
+        behind: dict[tuple[str, str, str], dict[int, Unit]] = {}
         for host in [place.host] if place.host else hosts or self.experiment.hosts:
             for dataset in self.experiment.pool(place.dataset):
                 for category in [place.category] if place.category else self.categories(dataset):
                     units = self._planned_for(place, (dataset, category, host, place.k))
                     if units:
-                        found[host, dataset, category] = units
-        if not found:
-            return found, None
-        return found, sum(self.row(unit) is None for units in found.values() for unit in units.values())
+                        behind[host, dataset, category] = units
+        if not behind:
+            return behind, None
+        return behind, sum(self.row(unit) is None for units in behind.values() for unit in units.values())
 
     def _planned_for(self, place: TablePlace, words: tuple[object, ...]) -> dict[int, Unit]:
         """By seed; for the base alone any unit that shares it will do."""
@@ -130,10 +130,10 @@ class Measured:
             return self._based.get((*words, Variant.parse(place.variant).setting), {})
         return self._planned.get((*words, place.correction, place.variant), {})
 
-    def _series(self, place: TablePlace, found: dict[tuple[str, str, str], dict[int, Unit]]) -> list[_Series]:
-        seeds = sorted({seed for units in found.values() for seed in units})
+    def _series(self, place: TablePlace, behind: dict[tuple[str, str, str], dict[int, Unit]]) -> list[_Series]:
+        seeds = sorted({seed for units in behind.values() for seed in units})
         series = []
-        for (host, dataset, _), units in found.items():
+        for (host, dataset, _), units in behind.items():
             rows = [self.row(units[seed]) if seed in units else None for seed in seeds]
             base = _column(rows, f"base_{place.metric}")
             corrected = base if place.correction == "identity" else _column(rows, f"corrected_{place.metric}")

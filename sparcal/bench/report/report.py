@@ -51,10 +51,10 @@ class Report:
 
     def summary(self) -> str:
         """One sentence: how complete the run is."""
-        found = self.counts
+        counts = self.counts
         return (
-            f"{found['finished']} of {found['planned']} units are finished, {found['undefined']} of them undefined; "
-            f"{found['failed']} failed."
+            f"{counts['finished']} of {counts['planned']} units are finished, {counts['undefined']} of them undefined; "
+            f"{counts['failed']} failed."
         )
 
     def text(self, form: str) -> str:

@@ -87,18 +87,20 @@ def _lines(section: Section, layout: Layout, measured: Measured) -> tuple[Line, 
 
 
 def _cell(section: Section, row: Leaf, column: Leaf, layout: Layout, measured: Measured) -> tuple[CellValue, ...]:
-    said = {**section.said, **row.said, **column.said}
+    words = {**section.words, **row.words, **column.words}
     applies = all(
-        said.get(name) in choices for only in (*section.only, *row.only, *column.only) for name, choices in only.items()
+        words.get(name) in choices
+        for only in (*section.only, *row.only, *column.only)
+        for name, choices in only.items()
     )
     if not applies:
         return (CellValue(ABSENT),)
-    return tuple(_value({**said, **part}, layout, measured) for part in said.get("parts", ({},)))
+    return tuple(_value({**words, **part}, layout, measured) for part in words.get("parts", ({},)))
 
 
-def _value(said: Mapping[str, Any], layout: Layout, measured: Measured) -> CellValue:
-    place = place_of_cell(said)
-    decimals, suffix = int(said.get("decimals", 1)), str(said.get("suffix", ""))
+def _value(words: Mapping[str, Any], layout: Layout, measured: Measured) -> CellValue:
+    place = place_of_cell(words)
+    decimals, suffix = int(words.get("decimals", 1)), str(words.get("suffix", ""))
     if place.statistic == "p_holm":  # needs the whole family: see `_adjusted`
         return CellValue("", place, paper=_paper(layout, place, 3, ""))
     number = measured.number(place)
@@ -190,13 +192,13 @@ def _mapped(sections: Sections, change: Any) -> Sections:
 def _emboldened(table: Table, bold: Bold) -> Table:
     if not bold:
         return table
-    chosen: set[int] = set()
+    best: set[int] = set()
     for _, lines in table.sections:
         for group in _groups(lines, table, bold):
-            chosen |= _best(group, strict=bold == "pair")
+            best |= _best(group, strict=bold == "pair")
 
     def mark(value: CellValue) -> CellValue:
-        return replace(value, bold=id(value) in chosen)
+        return replace(value, bold=id(value) in best)
 
     return replace(table, sections=_mapped(table.sections, mark))
 

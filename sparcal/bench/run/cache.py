@@ -2,8 +2,8 @@
 
 An entry is named after what it holds: the hash of the image's bytes and the encoder's id. It is one safetensors file,
 written beside its place and renamed, so that readers see all of it or nothing; two writers of an entry write the same
-bytes, and the second rename changes nothing. Entries are read memory-mapped. The oldest in use are removed when the
-folder outgrows its limit; whoever still has one mapped keeps it, as files do on POSIX systems.
+bytes, and the second rename changes nothing. Entries are read memory-mapped. When the folder outgrows
+its limit, the entries unused for longest go; a process that still has one mapped keeps it, as on any POSIX system.
 
 Images are encoded one at a time. Features then depend on the image alone, never on its neighbours in a batch.
 """
@@ -42,7 +42,7 @@ _STALE_S = 3600.0  # a temporary file this old belongs to a process that was kil
 
 @dataclass(frozen=True, eq=False)
 class CachedFeatures:
-    """Features of images in order, where their cells lie, and how many had to be extracted for this call."""
+    """Features of images, in order, with the geometry of each image, and how many this call had to extract."""
 
     features: Features
     geometries: list[Geometry]
@@ -75,7 +75,7 @@ class FeatureCache:
     def features(
         self, encoder: Encoder, images: Sequence[Path], *, device: str = "cpu", keep: bool = True
     ) -> CachedFeatures:
-        """Features of image files, from the folder where they are there.
+        """Features of image files, read from the folder where it has them.
 
         Args:
             device: where the encoder computes; features come back to the CPU.
@@ -104,15 +104,15 @@ class FeatureCache:
             key: every word that decides them.
         """
         place = self.root / "results" / f"{words_digest((*key, self.precision))}.safetensors"
-        found = _read(place)
-        if found is not None:
-            return found[0]
+        stored = _read(place)
+        if stored is not None:
+            return stored[0]
         tensors = {name: tensor.cpu() for name, tensor in compute().items()}
         self._write(place, tensors, {})
         return tensors
 
     def digest(self, file: Path) -> str:
-        """SHA-256 of a file's bytes; read once as long as its size and time stay."""
+        """SHA-256 of a file's bytes; a file is read again only when its size or time changes."""
         status = file.stat()
         known = (str(file), status.st_size, status.st_mtime_ns)
         if known not in self._digests:
@@ -120,7 +120,7 @@ class FeatureCache:
         return self._digests[known]
 
     def trim(self) -> int:
-        """Remove what killed processes left behind and the entries that were not used for longest; bytes left."""
+        """Remove leftovers of killed processes and the entries unused for longest; returns the bytes that remain."""
         entries = sorted(self._entries(), key=lambda entry: (entry.used, entry.path.name))
         total = sum(entry.size for entry in entries)
         if self.limit is None or total <= self.limit:
@@ -206,7 +206,7 @@ def _folder(encoder_id: str, precision: Precision) -> str:
 
 
 def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-    """Tensors, memory-mapped, and notes of an entry; None if there is none. Reading marks it as used."""
+    """The tensors of an entry, memory-mapped, and its notes; None if there is no such entry. Reading marks it as used."""
     try:
         with safe_open(place, framework="pt") as opened:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
@@ -221,10 +221,10 @@ def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
 
 
 def _read_entry(place: Path) -> tuple[Features, Geometry] | None:
-    found = _read(place)
-    if found is None:
+    stored = _read(place)
+    if stored is None:
         return None
-    tensors, notes = found
+    tensors, notes = stored
     count = sum(name.startswith("level") for name in tensors)
     features = Features(tuple(tensors[f"level{i}"] for i in range(count)), tensors.get("cls"))
     return features, Geometry.from_json(json.loads(notes["geometry"]))

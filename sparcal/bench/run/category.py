@@ -1,4 +1,4 @@
-"""The features of one category by one encoder, and which image they belong to."""
+"""The features that one encoder gives for one category, and which image each belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparcal.types import Features
 
 @dataclass(frozen=True, eq=False)
 class CategoryFeatures:
-    """Features of one category by one encoder."""
+    """The features that one encoder gives for one category."""
 
     reference: Features | None
     reference_records: tuple[Record, ...]
@@ -23,15 +23,15 @@ class CategoryFeatures:
     def take(self, records: Sequence[Record]) -> Features:
         """The features of some of its images: training images first, each group in the order of `records`."""
         train = {record: i for i, record in enumerate(self.reference_records)}
-        learned = [train[record] for record in records if record in train]
-        shown = self.positions([record for record in records if record not in train])
-        parts = [self.test[shown]] if shown or not learned else []
-        if learned:
+        train_rows = [train[record] for record in records if record in train]
+        test_rows = self.positions([record for record in records if record not in train])
+        parts = [self.test[test_rows]] if test_rows or not train_rows else []
+        if train_rows:
             assert self.reference is not None
-            parts.insert(0, self.reference[learned])
+            parts.insert(0, self.reference[train_rows])
         return Features.cat(parts) if len(parts) > 1 else parts[0]
 
     def positions(self, records: Sequence[Record]) -> list[int]:
-        """Where test images stand, in the order of `records`."""
-        place = {record: i for i, record in enumerate(self.test_records)}
-        return [place[record] for record in records]
+        """The row of each test image among the features, in the order of `records`."""
+        rows = {record: i for i, record in enumerate(self.test_records)}
+        return [rows[record] for record in records]

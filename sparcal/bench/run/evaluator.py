@@ -1,4 +1,4 @@
-"""One unit to one row: features from the cache, base and corrected scores of the same images, metrics, and a trace."""
+"""Runs a unit and makes its row: features from the cache, base and corrected scores of the same images, metrics."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Evaluator:
         calibration: Features | None,
         correction: Correction,
     ) -> Scores:
-        """`score_lot` on the run's device; the scores come back."""
+        """`score_lot` on the run's device; the scores return to the CPU."""
         device = self._place.device
         here = [None if x is None else _on(x, device) for x in (test, reference, calibration)]
         moved_test, moved_reference, moved_calibration = here

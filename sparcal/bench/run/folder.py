@@ -40,7 +40,7 @@ class RunFolder:
         return parse_experiment((self.path / "experiment.toml").read_text(encoding="utf-8"), "experiment.toml")
 
     def plan(self) -> tuple[list[Unit], str]:
-        """Every planned unit, in order, and in words what the call changed about the experiment."""
+        """Every planned unit, in order, and how the call changed the experiment, in words."""
         plan = json.loads((self.path / "plan.json").read_text(encoding="utf-8"))
         if plan.get("format") != PLAN_FORMAT:
             raise ArtifactError(
@@ -53,7 +53,7 @@ class RunFolder:
         return self._row(unit).exists() and (not unit.picture or self.picture(unit).exists())
 
     def adopt(self, other: RunFolder, unit: Unit) -> bool:
-        """Take over a unit that another run has finished; whether it had."""
+        """Copy a unit that another run has finished; returns whether it had."""
         if not other.is_finished(unit):
             return False
         copies = [(other._row(unit), self._row(unit))]
@@ -64,19 +64,19 @@ class RunFolder:
         return True
 
     def finish(self, unit: Unit, row: ResultRow, picture: ExamplePicture | None) -> None:
-        """Keep what a unit gave; the row comes last, as it is what says that the unit is finished."""
+        """Keep the results of a unit; the row is written last, because a unit with a row counts as finished."""
         if picture is not None:
             write_picture(picture, self.picture(unit))
         write_row(row, self._row(unit))
         self._failure(unit).unlink(missing_ok=True)
 
     def fail(self, unit: Unit, sentence: str, trace: str) -> None:
-        """Keep why a unit failed."""
+        """Write down why a unit failed."""
         with atomic_path(self._failure(unit)) as temporary:
             temporary.write_text(f"{unit}\n{sentence}\n\n{trace}", encoding="utf-8")
 
     def failures(self) -> dict[str, str]:
-        """The sentence of each failed unit that has not succeeded since, by hash."""
+        """Why each unit failed that has not succeeded since, by hash."""
         paths = sorted((self.path / "failures").glob("*.txt"))
         return {path.stem: path.read_text(encoding="utf-8").split("\n")[1] for path in paths}
 
@@ -86,7 +86,7 @@ class RunFolder:
         return read_rows([self._row(unit) for unit in units if self.is_finished(unit)])
 
     def picture(self, unit: Unit) -> Path:
-        """Where the picture of a unit is, if it has one."""
+        """The file for the picture of a unit."""
         return self.path / "pictures" / f"{unit.hash}.npz"
 
     def _row(self, unit: Unit) -> Path:

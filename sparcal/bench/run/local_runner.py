@@ -1,4 +1,4 @@
-"""Units on the processes of one machine, with one thread budget: workers x threads is the number of cores.
+"""Runs units in processes of one machine, with one thread budget: workers x threads is the number of cores.
 
 Workers are started fresh (spawn) and get one unit at a time. A worker stays with the units of one category and encoder
 while there are any, because it holds their features; one that runs out takes over half of what another has left. A
@@ -33,7 +33,7 @@ _TRIES = 2
 def run_local(
     units: Sequence[Unit], workplace: Workplace, *, workers: int, progress: UnitProgress | None = None
 ) -> list[Failed]:
-    """Run units and keep their rows; those that failed come back. One worker runs in this process."""
+    """Run units and keep their rows; returns those that failed. A single worker runs in this process."""
     if workers == 1 or len(units) <= 1:
         return _run_here(units, workplace, progress)
     team = _Team(workplace, deque(deque(group) for _, group in groupby(units, key=lambda unit: unit.feature_group)))
@@ -62,7 +62,7 @@ def run_local(
 
 
 def died(unit: Unit, workplace: Workplace, exit_code: int | None) -> str:
-    """Keep that a worker died over a unit; the sentence."""
+    """Write down that a worker died over a unit; returns the sentence."""
     reason = f"The worker process died with exit code {exit_code}, {_TRIES} times: it may have run out of memory."
     RunFolder(Path(workplace.results)).fail(unit, reason, "")
     return reason
@@ -120,11 +120,11 @@ class _Team:
                 worker.pipe.send_bytes(json.dumps(worker.unit.to_json()).encode())
 
     def give_back(self, unit: Unit) -> None:
-        """Put a unit that was not finished in front."""
+        """Put an unfinished unit first in line."""
         self.groups.appendleft(deque([unit]))
 
     def next_answers(self) -> list[tuple[_Worker, str | None]]:
-        """Workers that have finished, with the reason of a failure or an empty text, or died, with None."""
+        """Workers that are done: with an empty text, with the reason of a failure, or with None if they died."""
         waiting: dict[Any, _Worker] = {}
         for worker in self.workers:
             if worker.unit is not None:

@@ -1,4 +1,4 @@
-"""Scores of evaluated images to the paper's three numbers, and the maps behind a figure."""
+"""Turns scores of evaluated images into the paper's three numbers, and into the maps behind a figure."""
 
 from __future__ import annotations
 

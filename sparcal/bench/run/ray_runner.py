@@ -1,4 +1,4 @@
-"""Units on a Ray cluster: one task per unit; data, cache and results are shared by path, so every node must see them.
+"""Runs units on a Ray cluster, one task each; every node must see data, cache and results under the same paths.
 
 The numbers are those of the local engine: a task runs the same code on the same files with the same thread count.
 Ray repeats a task whose process or node died; a unit that fails by itself would fail again and is not repeated.
@@ -35,7 +35,7 @@ def run_ray(
     gpus: float = 0.0,
     progress: UnitProgress | None = None,
 ) -> list[Failed]:
-    """Run units on a cluster and keep their rows; those that failed come back.
+    """Run units on a cluster and keep their rows; returns those that failed.
 
     Args:
         workers: size of a cluster that is started here, in tasks at once; a running cluster has its own size.

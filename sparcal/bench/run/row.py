@@ -1,4 +1,4 @@
-"""The row of a unit: what it measured and everything that is needed to trace it; one Parquet file each."""
+"""The row of a unit: what it measured, and everything needed to trace it; one Parquet file each."""
 
 from __future__ import annotations
 

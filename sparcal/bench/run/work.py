@@ -26,7 +26,7 @@ class Failed:
 
 
 def work_off(unit: Unit, evaluator: Evaluator, workplace: Workplace) -> str:
-    """Run a unit and keep what it gave; why it failed, or an empty text."""
+    """Run a unit and keep its results; returns why it failed, or an empty text."""
     results = RunFolder(Path(workplace.results))
     try:
         results.finish(unit, *evaluator.run(unit))

@@ -1,4 +1,4 @@
-"""Where a run finds its data and how its machine computes: what a unit needs and does not name itself."""
+"""Where a run finds its data and how its machine computes: what a unit needs but does not name."""
 
 from __future__ import annotations
 

@@ -472,7 +472,7 @@ def test_check_tells_its_progress_and_can_be_interrupted(tmp_path: Path, monkeyp
 
     inspected = []
 
-    def slow(record: Record) -> list[check.Finding]:
+    def slow(record: Record) -> list[check.CopyFinding]:
         time.sleep(0.02)
         inspected.append(record)
         return []

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from sparcal.bench.demo.comparison import BASE, COMPARED, CONTRASTED, Plan, draw, run_demonstration, summarise
-from sparcal.bench.demo.page import write_demo_page
+from sparcal.bench.demo.page import SHIFTS, write_demo_page
 from sparcal.bench.metrics import METRICS
 from sparcal.cli import run
 from sparcal.errors import DataError
+from sparcal.rendering.parts import Shift
 
 SMALL = Plan(seeds=2, train=10, good=12, bad=12, corrections=CONTRASTED, ks=(2, 4))
 
@@ -51,6 +53,10 @@ def test_summary_averages_and_pairs(result):
     assert chosen["aupro_0.3"] == pytest.approx(np.mean([r["aupro_0.3"] for r in mine]))
     change = np.mean([a["aupro_0.3"] - b["aupro_0.3"] for a, b in zip(mine, base, strict=True)])
     assert chosen["change of aupro_0.3"] == pytest.approx(change)
+
+
+def test_every_shift_can_be_told_on_the_page():
+    assert set(SHIFTS) == set(get_args(Shift))
 
 
 def test_the_page_stands_alone(result, tmp_path):
