@@ -41,10 +41,7 @@ async function load() {
     else if (select.id === "second" && lots.length > 1) select.value = lots[0].name;
     else if (lots.length) select.value = lots[Math.min(1, lots.length - 1)].name;
   }
-  if (!chosen && lots.length) await show(active || lots[0].name);
-  await compare();
-  await showDays();
-  await showTrail();
+  await Promise.all([!chosen && lots.length ? show(active || lots[0].name) : null, compare(), showDays(), showTrail()]);
 }
 
 async function show(name) {

@@ -154,6 +154,7 @@ function showResult() {
   find("#decided").hidden = !decided;
   find("#decided").textContent = decided ?? "";
   find("#after").hidden = !decided;
+  find("#plain").hidden = Boolean(decided);
   find("#report-link").href = `/report?lot=${encodeURIComponent(draft.name)}`;
   const result = draft.result;
   if (draft.state === "accepted") offerAgain();
@@ -186,11 +187,11 @@ function showResult() {
     after.move(threshold);
     const good = [...own, ...lot];
     const above = good.filter((score) => score > threshold).length;
-    const planted = result.self_test?.scores;
+    const planted = result.self_test?.defects?.filter((each) => each.plain).map((each) => each.score);
     const caught = planted ? `, finds ${planted.filter((score) => score > threshold).length} of ${planted.length} planted defects` : "";
     find("#rate").textContent = byHand
       ? `Rejects ${lot.filter((score) => score > threshold).length} of ${lot.length} good parts of this lot and ${own.filter((score) => score > threshold).length} of ${own.length} of the station's${caught} (${percent(above / good.length)} in all)`
-      : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can tell (${percent(result.false_reject)} was asked for)`}${caught}`;
+      : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can promise (at most ${percent(result.false_reject)} was asked for)`}${caught}`;
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;
     for (const place of document.querySelectorAll("[data-after]")) {
