@@ -55,7 +55,7 @@ async function show(name) {
   find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${lot.counts.scored} parts: ${lot.counts.passed} passed, ${lot.counts.failed} failed.`;
   find("#detail-sentence").textContent = lot.sentence;
   find("#detail-threshold").textContent = lot.threshold_sentence;
-  showSelfTest(find("#detail-self-test"), lot.self_test);
+  showSelfTest(find("#detail-self-test"), lot.self_test, lot.planted_page ? `/planted?lot=${encodeURIComponent(lot.name)}` : null);
   showChecks(find("#detail-checks"), lot.checks);
   drawEnergy(lot.removed_energy);
 }

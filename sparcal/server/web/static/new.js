@@ -3,7 +3,7 @@ import { acceptImages, api, attempt, duration, find, listen, make, number, perce
 import { histogram } from "/static/plots.js";
 import { showSelfTest } from "/static/selftest.js";
 
-const FEWEST = 2, MOST = 8;
+const { fewest: FEWEST, most: MOST } = Object.fromEntries(Object.entries(find("#mark").dataset).map(([name, value]) => [name, Number(value)]));
 let id = Number(new URLSearchParams(location.search).get("draft")) || null;
 let draft = null;
 let marking = Promise.resolve();
@@ -172,7 +172,7 @@ function showResult() {
     ? "Do not accept this lot before you have looked at what stands above."
     : result.helps ? "This lot judges its own parts better than the station's own reference. Look at the parts below, and accept it." : "The station's own reference does as well. Keep it, or show more good parts.";
   find("#sentence").textContent = result.sentence;
-  showSelfTest(find("#self-test"), result.self_test);
+  showSelfTest(find("#self-test"), result.self_test, result.planted_page ? `/planted?lot=${encodeURIComponent(draft.name)}` : null);
   showChecks(find("#result-checks"), result.checks);
   const { own_base: ownBase, lot_base: lotBase, own, lot } = result.scores;
   const range = [...ownBase, ...lotBase, ...own, ...lot, result.threshold];

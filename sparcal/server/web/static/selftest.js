@@ -2,7 +2,7 @@
 import { make } from "/static/station.js";
 import { detectionCurve } from "/static/plots.js";
 
-export function showSelfTest(place, test) {
+export function showSelfTest(place, test, page) {
   place.hidden = !test;
   if (!test) return;
   const sentence = test.sentence ?? `${test.found} of ${test.planted} planted defects are found.`;
@@ -17,6 +17,7 @@ export function showSelfTest(place, test) {
     kinds.length ? make("ul", { class: "kinds" }, ...kinds.map(([kind, [found, planted]]) => make("li", {}, make("span", {}, kind), make("strong", { class: "number" }, `${found} of ${planted}`)))) : null,
     sizes.length ? make("figure", { class: "curve-figure" }, curve, make("figcaption", { class: "soft small" }, "Dots: planted defects of about that size, faint ones included. Line: the chance of being found.")) : null,
   );
+  if (page) place.append(make("p", {}, make("a", { href: page }, "Every planted defect, found and missed")));
   if (sizes.length) detectionCurve(curve, sizes, { label: "Share of planted defects found, by size", a90: test.a90, curve: test.curve });
 }
 
