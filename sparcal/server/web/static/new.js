@@ -170,7 +170,7 @@ function showResult() {
   find("#accept").classList.toggle("main", !stops.length);
   find("#plain").textContent = stops.length
     ? "Do not accept this lot before you have looked at what stands above."
-    : result.helps ? "This lot judges its own parts better than the station's own reference. Look at the parts below, and accept it." : "The station's own reference does as well. Keep it, or show more good parts.";
+    : `${evidence(result)} ${result.helps ? "Look at the parts below, and accept the lot." : "Keep the old reference, or show more good parts."}`;
   find("#sentence").textContent = result.sentence;
   showSelfTest(find("#self-test"), result.self_test, result.planted_page ? `/planted?lot=${encodeURIComponent(draft.name)}` : null);
   showChecks(find("#result-checks"), result.checks);
@@ -221,6 +221,12 @@ function showPairs() {
       heat("before", "Before", base), heat("after", "After", lot),
       make("figcaption", {}, make("strong", {}, image.name), chip));
   }));
+}
+
+function evidence({ self_test: test, helps }) {
+  if (!test) return helps ? "This lot judges its own parts better than the station's own reference." : "The station's own reference does as well.";
+  const before = test.before === null ? "" : `, the station's own reference ${test.before}`;
+  return `Of ${test.planted} planted defects this lot finds ${test.found}${before}.`;
 }
 
 async function offerAgain() {

@@ -116,5 +116,5 @@ export function detectionCurve(svg, sizes, { label, a90, curve }) {
   }
   if (a90) svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }));
   svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 6, "text-anchor": "middle" }, "size of the defect in pixels"));
-  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
+  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 0, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
 }
