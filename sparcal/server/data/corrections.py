@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-AUTO = "auto"
+CHOSEN_BY_EVIDENCE = "auto"
 
 
 @cache
@@ -14,7 +14,7 @@ def offered_corrections() -> dict[str, str]:
 
     known = [(facts.auto, name, facts.title) for name, facts in CORRECTIONS.items() if facts.auto is not None]
     titles = {name: title for _, name, title in sorted(known) if name != STATION_REFERENCE}
-    return {AUTO: "decided by the evidence", **titles}
+    return {CHOSEN_BY_EVIDENCE: "decided by the evidence", **titles}
 
 
 def correction_title(name: str) -> str:

@@ -20,14 +20,14 @@ from sparcal.server.refusals import ConflictError, NotFoundError
 from sparcal.server.sentences import without_paths
 from sparcal.station.folder import StationFolder
 
-LotState = Literal["active", "replaced", "kept", "discarded", "undecided"]
+LotOutcome = Literal["active", "replaced", "kept", "discarded", "undecided"]
 PLANTED_PAGE = "self-test.html"
 _MAPS = "maps.safetensors"
 _ENERGY = "removed"
 
 
 @dataclass(frozen=True)
-class LotFacts:
+class LotHistory:
     """What the database and the station's history know about lots.
 
     Args:
@@ -42,7 +42,7 @@ class LotFacts:
     drafts: dict[str, int]
 
     @classmethod
-    def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotFacts:
+    def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotHistory:
         """As they are now."""
         made = connection.execute("SELECT id, name, state FROM drafts WHERE result IS NOT NULL ORDER BY id").fetchall()
         past = {str(line["lot"]) for line in station.history() if line.get("event") == "activate" and line.get("lot")}
@@ -54,7 +54,7 @@ class LotFacts:
             {row["name"]: row["id"] for row in made},
         )
 
-    def state(self, name: str) -> LotState:
+    def state(self, name: str) -> LotOutcome:
         """What became of a lot."""
         if name == self.active:
             return "active"
@@ -99,7 +99,7 @@ def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any
     return threshold
 
 
-def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
+def summary(station: StationFolder, found: dict[str, Any], facts: LotHistory) -> dict[str, Any]:
     """One row in the list of lots."""
     threshold = threshold_of(station, found)
     name = found["name"]
@@ -118,7 +118,7 @@ def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> d
     }
 
 
-def detail(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
+def detail(station: StationFolder, found: dict[str, Any], facts: LotHistory) -> dict[str, Any]:
     """One lot in full."""
     folders = {f"{Path(path).parent}/": "" for path, _ in found["images"]}
     known = {**folders, str(station.root): station.root.name}

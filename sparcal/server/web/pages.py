@@ -21,7 +21,7 @@ from sparcal.server.web.security import SESSION_S, WRITTEN_PAGE, WRONG_TOKEN_PAU
 
 router = APIRouter(include_in_schema=False)
 DraftNumber = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
-LotName = Annotated[str, Query(min_length=1, max_length=200)]
+ReportedLot = Annotated[str, Query(min_length=1, max_length=200)]
 
 
 @router.get("/")
@@ -52,13 +52,13 @@ def lots_page(request: Request, here: Here) -> Response:
 
 
 @router.get("/report")
-def report_page(request: Request, here: Here, lot: LotName) -> Response:
+def report_page(request: Request, here: Here, lot: ReportedLot) -> Response:
     """One lot on paper: to be printed, or saved as PDF by the browser."""
     return _page(request, here, "report", report=lot_report(here.database, here.station, lot))
 
 
 @router.get("/planted")
-def planted_defects_page(here: Here, lot: LotName) -> Response:
+def planted_defects_page(here: Here, lot: ReportedLot) -> Response:
     """Every planted defect of a lot, found and missed, as the calibration wrote it down."""
     return Response(planted_page(here.station, lot).read_bytes(), media_type="text/html", headers=WRITTEN_PAGE)
 

@@ -61,7 +61,7 @@ export function histogram(svg, groups, { label, digits = 4, range = [], axes = f
 }
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
-const CHART = { h: 230, left: 56, right: 12, top: 18, bottom: 44 };
+const CHART = { h: 230, left: 72, right: 12, top: 18, bottom: 44 };
 export function controlChart(svg, all, { label, when, pick }) {
   const { h, left, right, top, bottom } = CHART;
   const w = roomFor(svg, 1800);

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from sparcal.server.data.corrections import AUTO, offered_corrections
+from sparcal.server.data.corrections import CHOSEN_BY_EVIDENCE, offered_corrections
 from sparcal.server.web.api.models.fields import LotName, Model, Reason, Sha, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 
 
 def _offered(name: str) -> str:
-    if name != AUTO and name not in offered_corrections():
+    if name != CHOSEN_BY_EVIDENCE and name not in offered_corrections():
         raise ValueError(f"The correction must be one of {', '.join(offered_corrections())}, got {name!r}.")
     return name
 
