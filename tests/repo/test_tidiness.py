@@ -66,14 +66,17 @@ COVERS = {
     "rendering/test_products.py": (
         *("rendering/cap", "rendering/cap_damage", "rendering/damage", "rendering/fabric", "rendering/fabric_damage"),
     ),
+    "server/data/test_again.py": ("server/data/trend",),
+    "server/data/test_lot_decisions.py": ("server/data/check_words", "server/data/lots", "server/data/report"),
     "server/data/test_retention.py": ("server/data/audit",),
     "server/web/test_schema.py": (
         *("server/web/api/drafts", "server/web/api/images", "server/web/api/jobs", "server/web/api/judge"),
         *("server/web/api/lots", "server/web/api/models/drafts", "server/web/api/models/fields"),
         *("server/web/api/models/jobs", "server/web/api/models/judging", "server/web/api/models/lots"),
-        "server/web/complaints",
+        *("server/web/api/models/trend", "server/web/api/trend", "server/web/complaints"),
     ),
     "server/web/test_security.py": ("server/data/sessions", "server/refusals", "server/web/app", "server/web/context"),
+    "server/work/test_handlers.py": ("server/data/parts",),
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
     "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
     "station/test_lot.py": ("station/lot_record",),
@@ -81,12 +84,8 @@ COVERS = {
         *("station/features", "station/fit"),
         *("station/folder", "station/record"),
     ),
-    "system/web/test_faults.py": (
-        *("server/work/calibrating", "server/work/handlers", "server/work/loaded", "server/work/supervisor"),
-    ),
-    "system/web/test_parts.py": (
-        *("server/data/corrections", "server/data/lots", "server/data/parts", "server/work/pictures"),
-    ),
+    "system/web/test_faults.py": (*("server/work/calibrating", "server/work/loaded", "server/work/supervisor"),),
+    "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),
 }
 
 

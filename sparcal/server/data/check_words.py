@@ -10,9 +10,11 @@ _TITLES = {
     "alignment": "Position",
     "odd one out": "A bad part among them?",
     "shift": "Does the lot look different?",
-    "energy removed": "What calibration evens out",
+    "alone": "Is one the only one of its kind?",
+    "removed": "What calibration evens out",
     "expected benefit": "Will calibrating help?",
-    "helps": "Does calibrating help?",
+    "benefit": "Does calibrating help?",
+    "self-test": "Are planted defects found?",
     "threshold": "Threshold",
 }
 _PLAIN = {
@@ -22,20 +24,24 @@ _PLAIN = {
     ("duplicates", "stop"): "{parts} cannot count: the same part twice, or one the station was fitted on. Take it out.",
     ("alignment", "ok"): "The parts lie where the training parts lay.",
     ("alignment", "look"): "The parts lie a little differently: compare fixture and camera.",
-    ("alignment", "stop"): "{parts} does not lie like the training parts: take it out, or put the fixture right.",
+    ("alignment", "stop"): "{parts}: not where the training parts lay. Take it out, or put the fixture right.",
     ("odd one out", "ok"): "No part stands out from the others.",
-    ("odd one out", "look"): "{parts} stands out a little: look for a defect, or show more parts like it.",
-    ("odd one out", "stop"): "{parts} looks defective: look at it, and calibrate without it.",
+    ("odd one out", "look"): "Look at {parts} for a defect, or show more parts like it.",
+    ("odd one out", "stop"): "Probably defective: {parts}. Look at it, and calibrate without it.",
     ("shift", "ok"): "Yes, and that is what calibrating is for.",
-    ("energy removed", "ok"): "Differences that all parts of the lot share are evened out.",
-    ("energy removed", "look"): "The parts differ in different ways: show more of each kind.",
+    ("removed", "ok"): "Differences that are no defects are evened out.",
+    ("removed", "look"): "The parts differ in different ways: show more of each kind.",
     ("expected benefit", "ok"): "Calibrating should help.",
     (
         "expected benefit",
         "look",
     ): "Calibrating will probably not help: more parts, or parts of each kind, may change that.",
-    ("helps", "ok"): "The lot uses what found the most.",
-    ("helps", "look"): "Calibrating does not help: the station's own reference is as good.",
+    ("benefit", "ok"): "The lot uses what found the most.",
+    ("benefit", "look"): "Calibrating does not help: the station's own reference is as good.",
+    ("alone", "ok"): "No, each part has another like it.",
+    ("alone", "look"): "Different all over: {parts}. If it is good, show another one like it.",
+    ("self-test", "ok"): "Most of them are.",
+    ("self-test", "look"): "Too few are found, or too few parts were there to try: show more good parts.",
     ("threshold", "ok"): "The threshold keeps what was asked for.",
     ("threshold", "look"): "Too few parts to promise what was asked for: the threshold is a careful guess.",
 }
@@ -49,7 +55,7 @@ def check_title(name: str) -> str:
 def plain_sentence(name: str, verdict: str, sentence: str, images: Sequence[str]) -> str:
     """What a check says, in words that need no statistics; the check's own sentence where there are none."""
     words = _PLAIN.get((name, verdict))
-    if name == "shift" and sentence.startswith("There is no shift"):
+    if name == "shift" and sentence.startswith("The lot looks like"):
         words = "No, these parts look like the training parts."
     if words is None or ("{parts}" in words and not images):
         return sentence

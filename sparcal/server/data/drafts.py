@@ -14,7 +14,7 @@ from sparcal.server.data import jobs
 from sparcal.server.data.database import packed, unpacked
 from sparcal.server.refusals import ConflictError, NotFoundError
 
-FEWEST, MOST = 2, 8
+FEWEST, MOST = 2, 32  # as the station takes them; the paper measured 2 to 8
 DraftDecision = Literal["accept", "keep", "discard"]
 DECIDED: dict[DraftDecision, str] = {"accept": "accepted", "keep": "kept", "discard": "discarded"}
 
@@ -58,7 +58,7 @@ def require_room(connection: sqlite3.Connection, draft: int, sha: str, *, limit:
     count = connection.execute("SELECT count(*) AS n FROM draft_images WHERE draft = ?", (draft,)).fetchone()["n"]
     known = connection.execute("SELECT 1 FROM draft_images WHERE draft = ? AND sha = ?", (draft, sha)).fetchone()
     if count >= limit and not known:
-        raise ConflictError(f"A draft holds at most {limit} images, got one more: 2 to 8 good ones are enough.")
+        raise ConflictError(f"A draft holds at most {limit} images, got one more: 8 good ones are usually enough.")
 
 
 def add_image(connection: sqlite3.Connection, draft: int, sha: str, *, limit: int) -> None:

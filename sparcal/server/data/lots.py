@@ -11,22 +11,23 @@ from typing import Any, Literal
 from safetensors import safe_open
 
 from sparcal.calibration.thresholds import by_hand
-from sparcal.files.hashing import text_digest
+from sparcal.files.hashing import file_digest, text_digest
 from sparcal.files.json_record import read_json
 from sparcal.server.data.check_words import check_title, plain_sentence
-from sparcal.server.data.corrections import OFFERED, REMOVES_NOTHING
+from sparcal.server.data.corrections import correction_title, removes_something
 from sparcal.server.data.trend import lot_counts
 from sparcal.server.refusals import ConflictError, NotFoundError
 from sparcal.server.sentences import without_paths
 from sparcal.station.folder import StationFolder
 
-LotState = Literal["active", "replaced", "kept", "discarded", "undecided"]
+LotOutcome = Literal["active", "replaced", "kept", "discarded", "undecided"]
+PLANTED_PAGE = "self-test.html"
 _MAPS = "maps.safetensors"
 _ENERGY = "removed"
 
 
 @dataclass(frozen=True)
-class LotFacts:
+class LotHistory:
     """What the database and the station's history know about lots.
 
     Args:
@@ -41,7 +42,7 @@ class LotFacts:
     drafts: dict[str, int]
 
     @classmethod
-    def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotFacts:
+    def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotHistory:
         """As they are now."""
         made = connection.execute("SELECT id, name, state FROM drafts WHERE result IS NOT NULL ORDER BY id").fetchall()
         past = {str(line["lot"]) for line in station.history() if line.get("event") == "activate" and line.get("lot")}
@@ -53,7 +54,7 @@ class LotFacts:
             {row["name"]: row["id"] for row in made},
         )
 
-    def state(self, name: str) -> LotState:
+    def state(self, name: str) -> LotOutcome:
         """What became of a lot."""
         if name == self.active:
             return "active"
@@ -98,7 +99,7 @@ def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any
     return threshold
 
 
-def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
+def summary(station: StationFolder, found: dict[str, Any], facts: LotHistory) -> dict[str, Any]:
     """One row in the list of lots."""
     threshold = threshold_of(station, found)
     name = found["name"]
@@ -107,7 +108,7 @@ def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> d
         "created": found["created"],
         "operator": found["operator"],
         "k": len(found["images"]),
-        "correction": OFFERED.get(found["correction"], found["correction"]),
+        "correction": correction_title(found["correction"]),
         "threshold": threshold["value"],
         "by_hand": threshold["basis"] == "by hand",
         "worst": found["verdict"],
@@ -117,7 +118,7 @@ def summary(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> d
     }
 
 
-def detail(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> dict[str, Any]:
+def detail(station: StationFolder, found: dict[str, Any], facts: LotHistory) -> dict[str, Any]:
     """One lot in full."""
     folders = {f"{Path(path).parent}/": "" for path, _ in found["images"]}
     known = {**folders, str(station.root): station.root.name}
@@ -129,6 +130,7 @@ def detail(station: StationFolder, found: dict[str, Any], facts: LotFacts) -> di
         "checks": [shown_check(check, known) for check in found["checks"]],
         "images": [{"name": Path(path).name, "sha256": sha} for path, sha in found["images"]],
         "draft": facts.drafts.get(found["name"]),
+        "planted_page": PLANTED_PAGE in found["files"],
         "removed_energy": _removed_energy(station, found),
     }
 
@@ -150,7 +152,7 @@ def shown_check(check: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
 
 def _removed_energy(station: StationFolder, found: dict[str, Any]) -> list[list[float]] | None:
     """Share of each cell's energy that the lot's correction takes out; None where it keeps all."""
-    if _MAPS not in found["files"] or found["correction"] in REMOVES_NOTHING:
+    if _MAPS not in found["files"] or not removes_something(found["correction"]):
         return None
     with safe_open(station.lot(found["name"]) / _MAPS, framework="np") as maps:
         if _ENERGY not in maps.keys():  # noqa: SIM118 - it is no mapping
@@ -170,6 +172,15 @@ def require_known(station: StationFolder, name: str) -> dict[str, Any]:
     if not (station.lot(name) / "lot.json").is_file():
         raise NotFoundError(f"There is no lot {name!r}.")
     return station.read_lot(name)
+
+
+def planted_page(station: StationFolder, name: str) -> Path:
+    """The page with every planted defect of a lot, found and missed, as it was written; a NotFoundError without one."""
+    found = require_known(station, name)
+    path = station.lot(found["name"]) / PLANTED_PAGE
+    if PLANTED_PAGE not in found["files"] or not path.is_file() or file_digest(path) != found["files"][PLANTED_PAGE]:
+        raise NotFoundError(f"Lot {name!r} has no page of planted defects.")
+    return path
 
 
 def station_facts(station: StationFolder, facts: dict[str, Any]) -> dict[str, Any]:
@@ -192,7 +203,7 @@ def lot_differences(station: StationFolder, first: str, second: str) -> list[dic
         ("by", a["operator"], b["operator"]),
         ("good parts shown", len(a["images"]), len(b["images"])),
         ("good parts in both", len(shared), len(shared)),
-        ("method", *(OFFERED.get(one["correction"], one["correction"]) for one in (a, b))),
+        ("method", correction_title(a["correction"]), correction_title(b["correction"])),
         ("threshold", *(threshold_of(station, one)["value"] for one in (a, b))),
         ("threshold from", *(threshold_of(station, one)["basis"] for one in (a, b))),
         ("planted defects found", _found_share(a), _found_share(b)),

@@ -16,7 +16,7 @@ def lot_report(database: Database, station: StationFolder, name: str) -> dict[st
     """What was calibrated, by whom, what the checks said, what it has judged since, and who decided what."""
     found = lots.require_known(station, name)
     with database.read() as connection:
-        facts = lots.LotFacts.of(connection, station)
+        facts = lots.LotHistory.of(connection, station)
         counts = scores.counts(connection, found["name"])
         draft = facts.drafts.get(found["name"])
         pairs = [] if draft is None else [_pair(image) for image in drafts.images(connection, draft)]

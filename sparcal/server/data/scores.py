@@ -12,7 +12,7 @@ from sparcal.files.json_record import now
 from sparcal.server.data.database import packed
 from sparcal.server.refusals import ConflictError, NotFoundError
 
-Finding = Literal["good", "defective"]
+PartFinding = Literal["good", "defective"]
 ScoreFilter = Literal["all", "open", "fail", "pass", "overruled", "error"]
 ScoreOrder = Literal["newest", "worst"]
 
@@ -129,7 +129,7 @@ def add(connection: sqlite3.Connection, sha: str, lot: str, result: dict[str, An
     connection.execute("DELETE FROM arrivals WHERE sha = ? AND lot = ?", (sha, lot))
 
 
-def review(connection: sqlite3.Connection, score: int, finding: Finding, operator: str) -> None:
+def review(connection: sqlite3.Connection, score: int, finding: PartFinding, operator: str) -> None:
     """Keep that somebody looked at a part and found it good or defective."""
     row = read_score(connection, score)
     if row["verdict"] is None:
@@ -158,7 +158,7 @@ def found_good(connection: sqlite3.Connection, lot: str, *, limit: int = -1, ove
     ).fetchall()
 
 
-def finding_of(row: Row) -> Finding | None:
+def finding_of(row: Row) -> PartFinding | None:
     """What the last person who looked at a part found."""
     if row["decision"] is None:
         return None

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from sparcal.server.data.database import Database
 from sparcal.server.data.sessions import ended_sessions
+from sparcal.server.data.station_files import RememberedFolder
 from sparcal.server.data.store import Store
 from sparcal.server.settings import WebSettings
 from sparcal.server.web.security import Keys
@@ -28,7 +29,7 @@ class Context:
     @classmethod
     def of(cls, settings: WebSettings) -> Context:
         """Open the station's folder and the web station's own things in it."""
-        station = StationFolder(settings.station)
+        station = RememberedFolder(settings.station)
         station.read_station()  # says at once if there is none
         database = Database.at(settings.folder)
         with database.read() as connection:

@@ -11,17 +11,17 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from sparcal.server.data import drafts, sessions
-from sparcal.server.data.corrections import OFFERED
-from sparcal.server.data.lots import active_lot
+from sparcal.server.data.corrections import offered_corrections
+from sparcal.server.data.lots import active_lot, planted_page
 from sparcal.server.data.report import lot_report
 from sparcal.server.web.api.models.fields import LARGEST_ID
 from sparcal.server.web.context import Context, Here
 from sparcal.server.web.errors import names_of
-from sparcal.server.web.security import SESSION_S, WRONG_TOKEN_PAUSE_S, is_over_tls
+from sparcal.server.web.security import SESSION_S, WRITTEN_PAGE, WRONG_TOKEN_PAUSE_S, is_over_tls
 
 router = APIRouter(include_in_schema=False)
 DraftNumber = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
-LotName = Annotated[str, Query(min_length=1, max_length=200)]
+ReportedLot = Annotated[str, Query(min_length=1, max_length=200)]
 
 
 @router.get("/")
@@ -42,7 +42,7 @@ def new_page(request: Request, here: Here, draft: DraftNumber = None) -> Respons
     if draft is not None:
         with here.database.read() as connection:
             drafts.read_draft(connection, draft)  # a page says so if there is none
-    return _page(request, here, "new", corrections=OFFERED)
+    return _page(request, here, "new", corrections=offered_corrections(), fewest=drafts.FEWEST, most=drafts.MOST)
 
 
 @router.get("/lots")
@@ -52,9 +52,15 @@ def lots_page(request: Request, here: Here) -> Response:
 
 
 @router.get("/report")
-def report_page(request: Request, here: Here, lot: LotName) -> Response:
+def report_page(request: Request, here: Here, lot: ReportedLot) -> Response:
     """One lot on paper: to be printed, or saved as PDF by the browser."""
     return _page(request, here, "report", report=lot_report(here.database, here.station, lot))
+
+
+@router.get("/planted")
+def planted_defects_page(here: Here, lot: ReportedLot) -> Response:
+    """Every planted defect of a lot, found and missed, as the calibration wrote it down."""
+    return Response(planted_page(here.station, lot).read_bytes(), media_type="text/html", headers=WRITTEN_PAGE)
 
 
 @router.get("/api/docs")

@@ -44,6 +44,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+# A page that the station wrote into a file carries its style and pictures with it; it may do nothing else.
+WRITTEN_PAGE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN_TO_ALL = ("/static/", "/login", "/healthz")
 
@@ -125,7 +130,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 out = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    out[name] = value
+                    out.setdefault(name, value)
                 out.setdefault("Cache-Control", "no-store")
             await send(message)
 

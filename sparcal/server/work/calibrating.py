@@ -128,7 +128,8 @@ class Calibrating:
                 "own": list(record.image.own),
                 "lot": list(record.image.lot),
             },
-            "self_test": record.to_json().get("self_test"),
+            "self_test": None if record.self_test is None else record.self_test.to_json(),
+            "planted_page": lot.self_test_page() is not None,
             "checks": [shown_check(check.to_json(), self._known(draft)) for check in record.checks],
         }
 

@@ -29,20 +29,20 @@ def test_a_draft_is_open_again_when_its_calibration_ends_badly(database):
         assert drafts.read_draft(connection, draft)["state"] == "calibrating"
 
 
-def test_marks_outside_2_to_8_or_of_strangers_are_refused(database):
+def test_marks_outside_2_to_32_or_of_strangers_are_refused(database):
     with database.write() as connection:
         draft = drafts.create(connection, "L1")
-        for number in range(9):
+        for number in range(33):
             add_image(connection, f"{number:064x}")
-            drafts.add_image(connection, draft, f"{number:064x}", limit=9)
-        with pytest.raises(ConflictError, match="takes 2 to 8 good images, got 9: unmark some"):
-            drafts.mark(connection, draft, [f"{number:064x}" for number in range(9)])
+            drafts.add_image(connection, draft, f"{number:064x}", limit=33)
+        with pytest.raises(ConflictError, match="takes 2 to 32 good images, got 33: unmark some"):
+            drafts.mark(connection, draft, [f"{number:064x}" for number in range(33)])
         with pytest.raises(NotFoundError, match="not a readable one of this draft"):
             drafts.mark(connection, draft, [SHA])
-        with pytest.raises(ConflictError, match="takes 2 to 8 verified good images, got 0"):
+        with pytest.raises(ConflictError, match="takes 2 to 32 verified good images, got 0"):
             drafts.start(connection, draft, [], {})
         add_image(connection)
-        with pytest.raises(ConflictError, match="holds at most 9 images"):
-            drafts.add_image(connection, draft, SHA, limit=9)
+        with pytest.raises(ConflictError, match="holds at most 33 images"):
+            drafts.add_image(connection, draft, SHA, limit=33)
         with pytest.raises(ConflictError, match="A draft for lot 'L1' is open already"):
             drafts.create(connection, "L1")

@@ -7,7 +7,7 @@ import pytest
 from sparcal.server.data import audit, drafts
 from sparcal.server.data.database import packed
 from sparcal.server.data.lot_decisions import activate, decide_draft
-from sparcal.server.data.lots import LotFacts, lot_differences, summary
+from sparcal.server.data.lots import LotHistory, lot_differences, summary
 from sparcal.server.data.report import lot_report
 from sparcal.server.refusals import ConflictError
 from sparcal.station.folder import StationFolder
@@ -58,7 +58,7 @@ def test_a_stop_stops_until_somebody_says_why(database, fitted, stopped):
     activate(database, fitted, "L1", operator="M. Weber")
     assert fitted.active() == "L1"
     with database.read() as connection:
-        facts = LotFacts.of(connection, fitted)
+        facts = LotHistory.of(connection, fitted)
     states = {record["name"]: summary(fitted, record, facts)["state"] for record in fitted.read_lots()}
     assert states == {"L1": "active", "L2": "replaced"}
 

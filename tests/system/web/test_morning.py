@@ -57,14 +57,14 @@ def test_a_stop_stands_on_top_and_needs_a_reason(page, parts, served, album):
         page.locator("body").press(str(number))
         page.wait_for_timeout(200)
     expect(page.locator("#checks li").first).to_have_class("stop", timeout=SLOW_MS)
-    expect(page.locator("#checks li").first).to_contain_text(f"{parts.smeared[0]} looks defective")
+    expect(page.locator("#checks li").first).to_contain_text(f"Probably defective: {parts.smeared[0]}.")
     page.set_viewport_size({"width": 1366, "height": 768})
     assert in_view(page, "#calibrate"), "also while the checks are long"
     page.locator("#calibrate").click()
     sign(page, "M. Weber", "Calibrate")
     expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
     expect(page.locator("#helps")).to_have_text("stop")
-    expect(page.locator("#stops")).to_contain_text("looks defective")
+    expect(page.locator("#stops")).to_contain_text("Probably defective")
     expect(page.locator("#result")).not_to_contain_text(
         re.compile("calibration helps|This lot judges its own parts better")
     )

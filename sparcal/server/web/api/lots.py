@@ -71,7 +71,7 @@ def state(here: Here) -> StateAnswer:
 def list_lots(here: Here) -> LotList:
     """All lots, newest first."""
     with here.database.read() as connection:
-        facts = lots.LotFacts.of(connection, here.station)
+        facts = lots.LotHistory.of(connection, here.station)
     found = [LotSummary(**lots.summary(here.station, record, facts)) for record in here.station.read_lots()]
     return LotList(active=here.station.active() or "", lots=found[::-1])
 
@@ -80,7 +80,7 @@ def list_lots(here: Here) -> LotList:
 def show_lot(lot: LotQuery, here: Here) -> LotDetail:
     """What one lot is made of, and how strongly it evens out each place of the image."""
     with here.database.read() as connection:
-        facts = lots.LotFacts.of(connection, here.station)
+        facts = lots.LotHistory.of(connection, here.station)
     return LotDetail(**lots.detail(here.station, lots.require_known(here.station, lot), facts))
 
 

@@ -41,10 +41,7 @@ async function load() {
     else if (select.id === "second" && lots.length > 1) select.value = lots[0].name;
     else if (lots.length) select.value = lots[Math.min(1, lots.length - 1)].name;
   }
-  if (!chosen && lots.length) await show(active || lots[0].name);
-  await compare();
-  await showDays();
-  await showTrail();
+  await Promise.all([!chosen && lots.length ? show(active || lots[0].name) : null, compare(), showDays(), showTrail()]);
 }
 
 async function show(name) {
@@ -58,7 +55,7 @@ async function show(name) {
   find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${lot.counts.scored} parts: ${lot.counts.passed} passed, ${lot.counts.failed} failed.`;
   find("#detail-sentence").textContent = lot.sentence;
   find("#detail-threshold").textContent = lot.threshold_sentence;
-  showSelfTest(find("#detail-self-test"), lot.self_test);
+  showSelfTest(find("#detail-self-test"), lot.self_test, lot.planted_page ? `/planted?lot=${encodeURIComponent(lot.name)}` : null);
   showChecks(find("#detail-checks"), lot.checks);
   drawEnergy(lot.removed_energy);
 }

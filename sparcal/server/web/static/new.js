@@ -3,7 +3,7 @@ import { acceptImages, api, attempt, duration, find, listen, make, number, perce
 import { histogram } from "/static/plots.js";
 import { showSelfTest } from "/static/selftest.js";
 
-const FEWEST = 2, MOST = 8;
+const { fewest: FEWEST, most: MOST } = Object.fromEntries(Object.entries(find("#mark").dataset).map(([name, value]) => [name, Number(value)]));
 let id = Number(new URLSearchParams(location.search).get("draft")) || null;
 let draft = null;
 let marking = Promise.resolve();
@@ -154,6 +154,7 @@ function showResult() {
   find("#decided").hidden = !decided;
   find("#decided").textContent = decided ?? "";
   find("#after").hidden = !decided;
+  find("#plain").hidden = Boolean(decided);
   find("#report-link").href = `/report?lot=${encodeURIComponent(draft.name)}`;
   const result = draft.result;
   if (draft.state === "accepted") offerAgain();
@@ -169,9 +170,9 @@ function showResult() {
   find("#accept").classList.toggle("main", !stops.length);
   find("#plain").textContent = stops.length
     ? "Do not accept this lot before you have looked at what stands above."
-    : result.helps ? "This lot judges its own parts better than the station's own reference. Look at the parts below, and accept it." : "The station's own reference does as well. Keep it, or show more good parts.";
+    : `${evidence(result)} ${result.helps ? "Look at the parts below, and accept the lot." : "Keep the old reference, or show more good parts."}`;
   find("#sentence").textContent = result.sentence;
-  showSelfTest(find("#self-test"), result.self_test);
+  showSelfTest(find("#self-test"), result.self_test, result.planted_page ? `/planted?lot=${encodeURIComponent(draft.name)}` : null);
   showChecks(find("#result-checks"), result.checks);
   const { own_base: ownBase, lot_base: lotBase, own, lot } = result.scores;
   const range = [...ownBase, ...lotBase, ...own, ...lot, result.threshold];
@@ -186,11 +187,11 @@ function showResult() {
     after.move(threshold);
     const good = [...own, ...lot];
     const above = good.filter((score) => score > threshold).length;
-    const planted = result.self_test?.scores;
+    const planted = result.self_test?.defects?.filter((each) => each.plain).map((each) => each.score);
     const caught = planted ? `, finds ${planted.filter((score) => score > threshold).length} of ${planted.length} planted defects` : "";
     find("#rate").textContent = byHand
       ? `Rejects ${lot.filter((score) => score > threshold).length} of ${lot.length} good parts of this lot and ${own.filter((score) => score > threshold).length} of ${own.length} of the station's${caught} (${percent(above / good.length)} in all)`
-      : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can tell (${percent(result.false_reject)} was asked for)`}${caught}`;
+      : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can promise (at most ${percent(result.false_reject)} was asked for)`}${caught}`;
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;
     for (const place of document.querySelectorAll("[data-after]")) {
@@ -220,6 +221,12 @@ function showPairs() {
       heat("before", "Before", base), heat("after", "After", lot),
       make("figcaption", {}, make("strong", {}, image.name), chip));
   }));
+}
+
+function evidence({ self_test: test, helps }) {
+  if (!test) return helps ? "This lot judges its own parts better than the station's own reference." : "The station's own reference does as well.";
+  const before = test.before === null ? "" : `, the station's own reference ${test.before}`;
+  return `Of ${test.planted} planted defects this lot finds ${test.found}${before}.`;
 }
 
 async function offerAgain() {

@@ -61,7 +61,7 @@ export function histogram(svg, groups, { label, digits = 4, range = [], axes = f
 }
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
-const CHART = { h: 230, left: 56, right: 12, top: 18, bottom: 44 };
+const CHART = { h: 230, left: 72, right: 12, top: 18, bottom: 44 };
 export function controlChart(svg, all, { label, when, pick }) {
   const { h, left, right, top, bottom } = CHART;
   const w = roomFor(svg, 1800);
@@ -94,8 +94,8 @@ export function controlChart(svg, all, { label, when, pick }) {
   svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "score ÷ limit"));
 }
 
-// The share of planted defects that were found, by size: { size (pixels), found, planted } each.
-export function detectionCurve(svg, sizes, { label, a90 }) {
+// The share of planted defects that were found, by size: { size (pixels), found, planted } each, and the curve through them.
+export function detectionCurve(svg, sizes, { label, a90, curve }) {
   const w = roomFor(svg, 620), h = 240, left = 56, right = 14, top = 14, bottom = 48;
   const low = Math.log(Math.max(0.5, Math.min(...sizes.map((each) => each.size)) * 0.8)), high = Math.log(Math.max(...sizes.map((each) => each.size)) * 1.25);
   const x = (size) => left + ((Math.log(size) - low) / (high - low || 1)) * (w - left - right);
@@ -108,12 +108,13 @@ export function detectionCurve(svg, sizes, { label, a90 }) {
     svg.append(draw("line", { class: "grid", x1: left, x2: w - right, y1: y(share), y2: y(share) }));
     svg.append(draw("text", { x: left - 8, y: y(share) + 5, "text-anchor": "end" }, `${Math.round(100 * share)} %`));
   }
-  svg.append(draw("polyline", { class: "curve-line", points: sizes.map((each) => `${x(each.size)},${y(each.found / each.planted)}`).join(" ") }));
+  const line = curve?.sizes?.length ? curve.sizes.map((size, i) => [size, curve.chances[i]]).filter(([size]) => Math.log(size) >= low && Math.log(size) <= high) : [];
+  svg.append(draw("polyline", { class: "curve-line", points: line.map(([size, share]) => `${x(size)},${y(share)}`).join(" ") }));
   for (const each of sizes) {
     svg.append(draw("circle", { class: "curve-dot", cx: x(each.size), cy: y(each.found / each.planted), r: 5 }));
     svg.append(draw("text", { x: x(each.size), y: h - bottom + 20, "text-anchor": "middle" }, String(Number(each.size.toPrecision(2)))));
   }
   if (a90) svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }));
   svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 6, "text-anchor": "middle" }, "size of the defect in pixels"));
-  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 12, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
+  svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 0, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
 }

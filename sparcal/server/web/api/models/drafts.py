@@ -6,21 +6,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from sparcal.server.data.corrections import OFFERED
+from sparcal.server.data.corrections import CHOSEN_BY_EVIDENCE, offered_corrections
 from sparcal.server.web.api.models.fields import LotName, Model, Reason, Sha, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 
 
 def _offered(name: str) -> str:
-    if name not in OFFERED:
-        raise ValueError(f"The correction must be one of {', '.join(OFFERED)}, got {name!r}.")
+    if name != CHOSEN_BY_EVIDENCE and name not in offered_corrections():
+        raise ValueError(f"The correction must be one of {', '.join(offered_corrections())}, got {name!r}.")
     return name
+
+
+def _describe(schema: dict[str, Any]) -> None:
+    """The names for the OpenAPI description, when somebody asks for it."""
+    schema["enum"] = list(offered_corrections())
 
 
 OfferedCorrection = Annotated[
     str,
     AfterValidator(_offered),
-    Field(description="auto decides by the evidence.", json_schema_extra={"enum": list(OFFERED)}),
+    Field(description="auto decides by the evidence.", json_schema_extra=_describe),
 ]
 
 

@@ -7,14 +7,14 @@ from typing import Literal
 from pydantic import Field
 
 from sparcal.server.data.parts import MOST as MOST_PARTS
-from sparcal.server.data.scores import Finding
+from sparcal.server.data.scores import PartFinding
 from sparcal.server.web.api.models.fields import Model, Sha, Signed
 
 
 class ReviewBody(Signed):
     """What a person found who looked at a part."""
 
-    finding: Finding
+    finding: PartFinding
 
 
 class AgainBody(Signed):
@@ -128,7 +128,7 @@ class ScoreAnswer(Model):
     verdict: Literal["pass", "fail"] | None
     problem: str | None
     created: str = Field(description="When it was judged.")
-    finding: Finding | None = Field(description="What the last person who looked at it found.")
+    finding: PartFinding | None = Field(description="What the last person who looked at it found.")
     overruled: bool = Field(description="Whether that differs from the verdict.")
     operator: str | None
     at: str | None

@@ -105,6 +105,7 @@ class LotDetail(LotSummary):
     checks: list[CheckAnswer]
     images: list[dict[str, Any]]
     draft: int | None = Field(description="The draft it was made from; null if it was made on the command line.")
+    planted_page: bool = Field(description="Whether /planted shows every planted defect of it.")
     removed_energy: list[list[float]] | None = Field(description="Share per cell; null if nothing is removed.")
 
 
