@@ -22,7 +22,7 @@ from sparcal.integrations.anomalib.collector import FeatureCollector
 from sparcal.integrations.anomalib.detector import ModelDetector
 from sparcal.integrations.anomalib.encoder import ModelEncoder
 from sparcal.integrations.anomalib.layers import layer_of
-from sparcal.integrations.anomalib.lot_report import LotReport, judged_by, lot_report
+from sparcal.integrations.anomalib.lot_report import LotReport, judged_by, report_of
 from sparcal.integrations.anomalib.model_station import model_inputs, shown_parts
 from sparcal.integrations.anomalib.model_thresholds import (
     ModelThresholds,
@@ -213,7 +213,7 @@ class LotCalibrator:
             progress=progress,
         )
         self._install(outcome.taken.calibrated.correction, outcome.taken.calibrated.detector)
-        report = lot_report(outcome) if others is None else judged_by(self._thresholds_on(others), outcome, shown)
+        report = report_of(outcome) if others is None else judged_by(self._thresholds_on(others), outcome, shown)
         return outcome.taken.calibrated.correction, report
 
     def _without_evidence(

@@ -53,7 +53,7 @@ class LotReport:
         return "\n".join(lines)
 
 
-def lot_report(outcome: CalibratedLot) -> LotReport:
+def report_of(outcome: CalibratedLot) -> LotReport:
     """The report of a calibration whose thresholds rest on training images and on the lot's, each left out."""
     taken, choice = outcome.taken, outcome.choice
     image, peak = taken.own

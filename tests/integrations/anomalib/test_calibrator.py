@@ -248,7 +248,7 @@ def test_a_failure_half_way_leaves_the_model_as_it_was(folder: Path, monkeypatch
     def fail(*_: Any) -> None:
         raise RuntimeError("no more memory")
 
-    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.lot_report", fail)
+    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.report_of", fail)
     with pytest.raises(RuntimeError, match="no more memory"):
         calibrator.calibrate(folder / "lot" / "good")
     assert same(before, state(model))
