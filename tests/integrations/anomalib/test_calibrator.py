@@ -219,7 +219,7 @@ def test_a_second_lot_does_not_remember_the_first(folder: Path) -> None:
     calibrator.calibrate(read(folder / "lot" / "more")[:4])
     twice = raw(model, test_images(folder)).pred_score
     other = fitted(patchcore, folder)
-    calibrator = LotCalibrator(other)
+    calibrator = LotCalibrator(other, correction="sparc")
     calibrator.collect(batches(read(folder / "train")))
     calibrator.calibrate(read(folder / "lot" / "more")[:4])
     assert torch.equal(twice, raw(other, test_images(folder)).pred_score)

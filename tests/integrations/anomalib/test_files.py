@@ -125,7 +125,7 @@ def test_a_correction_of_ones_own_is_not_checkpointed_silently(folder: Path, tmp
 
 def test_features_on_disk_serve_a_later_lot(lot: LotCalibrator, folder: Path, tmp_path: Path) -> None:
     path = lot.save_features(tmp_path / "train.safetensors")
-    later = LotCalibrator(train(patchcore(), read(folder / "train")))
+    later = LotCalibrator(train(patchcore(), read(folder / "train")), correction="sparc")
     later.load_features(path)
     later.calibrate(folder / "lot" / "good")
     images = read(folder / "test" / "good")
