@@ -30,7 +30,7 @@ from sparcal.corrections import CORRECTIONS, STATION_REFERENCE, Identity
 from sparcal.imaging.encode import EncodedImage
 from sparcal.imaging.preprocess import Geometry
 from sparcal.score import CalibratedDetector
-from sparcal.types import Features
+from sparcal.types import Correction, Features
 
 AUTO = "auto"
 UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
@@ -116,7 +116,7 @@ def calibrate(
     inputs: CalibrationInputs,
     parts: ShownParts,
     *,
-    correction: str,
+    correction: str | Correction,
     settings: Mapping[str, Any] | None = None,
     false_reject: float,
     seed: int,
@@ -125,18 +125,19 @@ def calibrate(
     """Choose, fit, rebuild, set thresholds, test and check, from the normals of a lot.
 
     Args:
-        correction: a name, or "auto" for the one under which planted defects stand out best.
+        correction: a name, "auto" for the one under which planted defects stand out best, or an unfitted one.
         settings: of a correction that was asked for by name.
         seed: of the planted defects, for the record.
         progress: called with steps done and steps in all.
     """
     screening = screen(inputs, parts)
     progress(1, 5)
-    choice = asked_for(correction, settings) if correction != AUTO else _choose(screening, parts)
+    name = correction if isinstance(correction, str) else type(correction).__name__
+    choice = _choose(screening, parts) if name == AUTO else asked_for(name, settings)
     progress(2, 5)
     base = not_seen(CalibratedDetector(Identity(), inputs.detector), parts.features, parts.geometries, parts.planted)
     progress(3, 5)
-    taken = _take(inputs, parts, choice, base)
+    taken = _take(inputs, parts, choice, base, None if isinstance(correction, str) else correction)
     progress(4, 5)
     lot = taken.lot
     image, peak = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
@@ -240,11 +241,13 @@ def _leave_out(inputs: CalibrationInputs, parts: ShownParts, calibrated: Calibra
     )
 
 
-def _take(inputs: CalibrationInputs, parts: ShownParts, choice: Choice, base: HeldOut) -> Taken:
-    """Fit what was chosen on the whole station, and judge good parts by it."""
+def _take(
+    inputs: CalibrationInputs, parts: ShownParts, choice: Choice, base: HeldOut, given: Correction | None
+) -> Taken:
+    """Fit what was chosen, or given, on the whole station, and judge good parts by it."""
     if choice.correction == STATION_REFERENCE:
         return Taken(STATION_REFERENCE, CalibratedDetector(Identity(), inputs.detector), inputs.own, base)
-    correction = CORRECTIONS[choice.correction](**choice.settings)
+    correction = given or CORRECTIONS[choice.correction](**choice.settings)
     calibrated = calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
     lot = _leave_out(inputs, parts, calibrated)
     own = own_scores(

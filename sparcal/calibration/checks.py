@@ -196,7 +196,8 @@ def check_shift(calibration: Features, reference: Features) -> tuple[Check, bool
 
 def check_energy(left_out: LeftOut | None, correction: str) -> Check:
     """How much of the deviation of unseen parts the correction removes."""
-    if left_out is None or CORRECTIONS[correction].removes is None:
+    named = CORRECTIONS.get(correction)  # None for one that somebody brought along
+    if left_out is None or (named is not None and named.removes is None):
         return Check("removed", 0.0, "ok", "Nothing is removed from what the camera sees.")
     lot, own = float(left_out.removed.mean()), left_out.own_removed
     h, w = left_out.removed.shape

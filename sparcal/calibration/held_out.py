@@ -27,7 +27,7 @@ from sparcal.imaging.maps import MapRule
 from sparcal.imaging.preprocess import Geometry
 from sparcal.score import CalibratedDetector, judged_side, reference_side
 from sparcal.threads import in_order
-from sparcal.types import Detector, Features, KeepsRows, Scores, keeps_rows, rescores
+from sparcal.types import Correction, Detector, Features, KeepsRows, Scores, keeps_rows, rescores
 
 OWN_LIMIT = 120
 FOLDS = 5
@@ -165,7 +165,7 @@ def left_out(
     added = None if thin is None else added_rows(calibrated, reference)
 
     def leave_out(j: int) -> tuple[Scores, Scores | None]:
-        correction = copy.copy(calibrated.correction).fit(calibration[_others(k, [j])], reference)
+        correction = _for_fewer(calibrated.correction, k - 1).fit(calibration[_others(k, [j])], reference)
         if thin is not None and keeps_rows(detector):
             rebuilt: Detector = on_rows(detector, correction, thin, rows_without(added, j, cells_of_grid(reference)))
         else:
@@ -244,6 +244,15 @@ def part_scores(scores: Scores, rule: MapRule, geometries: Sequence[Geometry]) -
 def spaced(n: int, limit: int) -> list[int]:
     """At most `limit` of the numbers below n, evenly spaced."""
     return [i * n // limit for i in range(limit)] if n > limit else list(range(n))
+
+
+def _for_fewer(correction: Correction, k: int) -> Correction:
+    """A copy that removes no more directions than k normals differ in."""
+    fewer = copy.copy(correction)
+    rank = getattr(fewer, "rank", None)
+    if rank is not None:
+        fewer.rank = min(rank, k - 1)  # type: ignore[attr-defined]
+    return fewer
 
 
 def _few_of(left_out: Sequence[int], limit: int | None, folds: int) -> list[int]:

@@ -52,8 +52,11 @@ COVERS = {
         *("integrations/anomalib/adapters", "integrations/anomalib/collector", "integrations/anomalib/layers"),
         "integrations/anomalib/passes",
     ),
+    "integrations/anomalib/test_detector.py": (
+        *("integrations/anomalib/model_station", "integrations/anomalib/reference_state"),
+    ),
     "integrations/anomalib/test_files.py": ("integrations/anomalib/checkpoint",),
-    "integrations/anomalib/test_refusals.py": ("integrations/anomalib/models",),
+    "integrations/anomalib/test_refusals.py": ("integrations/anomalib/models", "integrations/anomalib/unchecked"),
     "integrations/anomalib/test_thresholds.py": (
         *("integrations/anomalib/bank", "integrations/anomalib/model_thresholds"),
     ),

@@ -102,6 +102,7 @@ def train(model: Any, images: Tensor) -> Any:
     for batch in images.split(5):
         model.model(model.pre_processor.transform(batch))
     torch.manual_seed(1)
+    np.random.seed(1)  # the coreset's projection is drawn by numpy
     model.fit()
     model._is_fitted = torch.tensor([True])
     model.eval()

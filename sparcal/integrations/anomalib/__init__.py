@@ -3,7 +3,8 @@
 calibrator = LotCalibrator(model)                      # Patchcore, Padim, AnomalyDINO or WinClip
 engine = Engine(callbacks=[calibrator.collector()])    # keeps the training features, which anomalib drops
 engine.fit(model, datamodule=datamodule)
-calibrator.calibrate("lot42/good")                     # 2 to 8 good parts
+report = calibrator.calibrate("lot42/good")            # 2 to 8 good parts; planted defects choose the correction
+print(report)                                          # what was taken, what it would find, what to look at
 engine.predict(model, data_path="lot42/all")           # scores and labels of the calibrated model
 calibrator.reset()                                     # the model as it was trained, bit for bit
 """
@@ -16,6 +17,7 @@ try:
     from sparcal.integrations.anomalib.calibrator import LotCalibrator
     from sparcal.integrations.anomalib.checkpoint import load_calibrated
     from sparcal.integrations.anomalib.collector import FeatureCollector
+    from sparcal.integrations.anomalib.lot_report import LotReport
     from sparcal.integrations.anomalib.model_thresholds import ModelThresholds
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] not in ("anomalib", "lightning"):
@@ -25,4 +27,4 @@ except ModuleNotFoundError as error:
         "pip install 'sparcal[anomalib]'."
     ) from error
 
-__all__ = ["FeatureCollector", "LotCalibrator", "ModelThresholds", "load_calibrated"]
+__all__ = ["FeatureCollector", "LotCalibrator", "LotReport", "ModelThresholds", "load_calibrated"]

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sparcal.errors import DataError, NotFittedError
-from sparcal.integrations.anomalib.bank import find_rows, kept_rows
+from sparcal.integrations.anomalib.gaussians import cell_gaussians
 from sparcal.integrations.anomalib.models import (
     LAYER,
     CorrectedAnomalyDINO,
@@ -43,7 +43,12 @@ class Adapter(Protocol):
 
     @property
     def state(self) -> tuple[str, ...]:
-        """The tensors of the reference, as dotted attributes of the torch model."""
+        """The tensors of the reference, as dotted attributes of the torch model; of a memory bank, that one alone."""
+        ...
+
+    @property
+    def banked(self) -> bool:
+        """Whether the reference is a memory bank of features."""
         ...
 
     def check(self, model: Any) -> None:
@@ -62,15 +67,12 @@ class Adapter(Protocol):
         """Replace the reference by one made of `reference` with the model's own procedure."""
         ...
 
-    def chosen(self, model: Any, reference: Features) -> Tensor | None:
-        """The cells of `reference`, counted through all images, of which `rebuild` made the bank; None without a bank."""
+    def thins(self, model: Any) -> bool:
+        """Whether `rebuild` chooses some of the features rather than taking all of them."""
         ...
 
-    def rebuild_without(self, model: Any, reference: Features, chosen: Tensor | None, out: Tensor) -> None:
-        """As `rebuild`, without the images marked in `out` (n,), and from the cells that were chosen before.
-
-        Thresholds need a reference per fold; selecting a coreset for each would cost more than all the rest.
-        """
+    def bank(self, model: Any, reference: Features) -> Tensor:
+        """(n h w, d): all of `reference` as a memory bank would hold it; only for models that have one."""
         ...
 
 
@@ -80,6 +82,7 @@ class PatchcoreAdapter:
     place: ClassVar[Place] = MethodPlace("generate_embedding", PatchcoreModel, CorrectedPatchcore)
     encoder: ClassVar[str | None] = "feature_extractor"
     state: ClassVar[tuple[str, ...]] = ("memory_bank",)
+    banked: ClassVar[bool] = True
 
     def check(self, model: Any) -> None:
         refuse_tiling(model)
@@ -92,16 +95,17 @@ class PatchcoreAdapter:
         return map_of(features).to(model.model.memory_bank)
 
     def rebuild(self, model: Any, reference: Features) -> None:
-        model.model.embedding_store = [self._rows(model, reference)]
+        rows = self.bank(model, reference)
+        if not self.thins(model):  # anomalib would pick all of them one by one
+            model.model.memory_bank = rows
+            return
+        model.model.embedding_store = [rows]
         model.fit()
 
-    def chosen(self, model: Any, reference: Features) -> Tensor | None:
-        return find_rows(model.model.memory_bank, self._rows(model, reference))
+    def thins(self, model: Any) -> bool:
+        return bool(model.coreset_sampling_ratio < 1)
 
-    def rebuild_without(self, model: Any, reference: Features, chosen: Tensor | None, out: Tensor) -> None:
-        model.model.memory_bank = kept_rows(self._rows(model, reference), chosen, out)
-
-    def _rows(self, model: Any, reference: Features) -> Tensor:
+    def bank(self, model: Any, reference: Features) -> Tensor:
         return reference.levels[0].flatten(0, 2).to(model.model.memory_bank)
 
 
@@ -111,6 +115,7 @@ class PadimAdapter:
     place: ClassVar[Place] = MethodPlace("generate_embedding", PadimModel, CorrectedPadim)
     encoder: ClassVar[str | None] = "feature_extractor"
     state: ClassVar[tuple[str, ...]] = ("gaussian.mean", "gaussian.inv_covariance")
+    banked: ClassVar[bool] = False
 
     def check(self, model: Any) -> None:
         refuse_tiling(model)
@@ -123,15 +128,15 @@ class PadimAdapter:
         return map_of(features).to(model.model.gaussian.mean)
 
     def rebuild(self, model: Any, reference: Features) -> None:
-        # Its covariance loop views each cell, so the channels-first copy must be contiguous.
-        model.model.memory_bank = [self.output(model, reference).contiguous()]
-        model.fit()
+        gaussian = model.model.gaussian
+        mean, inverse = cell_gaussians(reference.levels[0])
+        gaussian.mean, gaussian.inv_covariance = mean.to(gaussian.mean), inverse.to(gaussian.mean)
 
-    def chosen(self, model: Any, reference: Features) -> Tensor | None:  # noqa: ARG002
-        return None
+    def thins(self, model: Any) -> bool:  # noqa: ARG002
+        return False
 
-    def rebuild_without(self, model: Any, reference: Features, chosen: Tensor | None, out: Tensor) -> None:  # noqa: ARG002
-        self.rebuild(model, reference[(~out).nonzero().flatten()])
+    def bank(self, model: Any, reference: Features) -> Tensor:
+        raise NotImplementedError(type(model).__name__)
 
 
 class AnomalyDINOAdapter:
@@ -140,6 +145,7 @@ class AnomalyDINOAdapter:
     place: ClassVar[Place] = MethodPlace("extract_features", AnomalyDINOModel, CorrectedAnomalyDINO)
     encoder: ClassVar[str | None] = None
     state: ClassVar[tuple[str, ...]] = ("memory_bank",)
+    banked: ClassVar[bool] = True
 
     def check(self, model: Any) -> None:
         if model.model.masking:
@@ -156,16 +162,13 @@ class AnomalyDINOAdapter:
         return features.levels[0].flatten(1, 2).to(model.model.memory_bank)
 
     def rebuild(self, model: Any, reference: Features) -> None:
-        model.model.embedding_store = [self._rows(model, reference)]
+        model.model.embedding_store = [self.bank(model, reference)]
         model.fit()
 
-    def chosen(self, model: Any, reference: Features) -> Tensor | None:
-        return find_rows(model.model.memory_bank, self._rows(model, reference))
+    def thins(self, model: Any) -> bool:
+        return bool(model.model.coreset_subsampling)
 
-    def rebuild_without(self, model: Any, reference: Features, chosen: Tensor | None, out: Tensor) -> None:
-        model.model.memory_bank = kept_rows(self._rows(model, reference), chosen, out)
-
-    def _rows(self, model: Any, reference: Features) -> Tensor:
+    def bank(self, model: Any, reference: Features) -> Tensor:
         return normalize(self.output(model, reference).flatten(0, 1), dim=1)
 
 
@@ -175,6 +178,7 @@ class WinClipAdapter:
     place: ClassVar[Place] = MethodPlace("encode_image", WinClipModel, CorrectedWinClip)
     encoder: ClassVar[str | None] = None
     state: ClassVar[tuple[str, ...]] = ("_patch_embeddings", "_visual_embeddings")
+    banked: ClassVar[bool] = False
 
     def check(self, model: Any) -> None:
         if not model.k_shot:
@@ -205,11 +209,11 @@ class WinClipAdapter:
     def rebuild(self, model: Any, reference: Features) -> None:
         _, model.model._visual_embeddings, model.model._patch_embeddings = self.output(model, reference)
 
-    def chosen(self, model: Any, reference: Features) -> Tensor | None:  # noqa: ARG002
-        return None
+    def thins(self, model: Any) -> bool:  # noqa: ARG002
+        return False
 
-    def rebuild_without(self, model: Any, reference: Features, chosen: Tensor | None, out: Tensor) -> None:  # noqa: ARG002
-        self.rebuild(model, reference[(~out).nonzero().flatten()])
+    def bank(self, model: Any, reference: Features) -> Tensor:
+        raise NotImplementedError(type(model).__name__)
 
     def resume(self, model: Any) -> None:
         """Mark a model whose reference came from a checkpoint as set up, so that no run collects it anew."""

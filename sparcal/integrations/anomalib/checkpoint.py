@@ -23,7 +23,7 @@ from sparcal.integrations.anomalib.one_sided import ENCODERS, find_place
 from sparcal.types import Features
 
 LAYER_PREFIX = f"model.{LAYER}."
-HEADER = "sparcal-anomalib-features"
+FEATURES_HEADER = "sparcal-anomalib-features"
 
 
 def load_calibrated(model: Any, path: str | Path) -> Any:
@@ -109,7 +109,7 @@ def write_features(features: Features, path: str | Path, *, model: str, image_si
     header = {"model": model, "levels": len(features.levels), "image_size": list(image_size)}
     target = Path(path)
     with atomic_path(target) as temporary:
-        save_file(tensors, temporary, metadata={HEADER: json.dumps(header)})
+        save_file(tensors, temporary, metadata={FEATURES_HEADER: json.dumps(header)})
     return target
 
 
@@ -118,7 +118,7 @@ def read_features(path: str | Path, *, model: str) -> tuple[Features, tuple[int,
     source = Path(path)
     try:
         with safe_open(source, framework="pt") as opened:
-            header = json.loads((opened.metadata() or {})[HEADER])
+            header = json.loads((opened.metadata() or {})[FEATURES_HEADER])
             tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         features = Features(tuple(tensors[f"level.{i}"] for i in range(header["levels"])), tensors.get("cls"))
         height, width = header["image_size"]

@@ -15,12 +15,10 @@ from anomalib.post_processing import PostProcessor
 from torch import Tensor
 
 from sparcal.calibration.thresholds import Threshold, find_threshold
-
-GoodScores = tuple[Tensor, Tensor]  # image scores and largest pixel scores, (n,) each
+from sparcal.types import Scores
 
 BUFFERS = ("_image_threshold", "_pixel_threshold", "image_min", "image_max", "pixel_min", "pixel_max")
 HOOKS = ("on_validation_batch_end", "on_validation_epoch_end")
-NONE: GoodScores = (torch.empty(0), torch.empty(0))
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,16 @@ class ModelThresholds:
     pixel_floor: float
 
 
-def good_part_thresholds(own: GoodScores, lot: GoodScores, false_reject: float) -> ModelThresholds:
-    """Thresholds from good parts: training images scored out of fold, and the lot's, which the model has not seen."""
-    pairs = list(zip(own, lot, strict=True))
-    image, pixel = (
-        find_threshold(mine.double().numpy(), theirs.double().numpy(), false_reject) for mine, theirs in pairs
-    )
-    low, pixel_low = (min(0.0, float(torch.cat(pair).min())) for pair in pairs)
-    return ModelThresholds(image, pixel, low, pixel_low)
+def held_out_thresholds(scores: Scores, false_reject: float) -> ModelThresholds:
+    """Thresholds from good parts of the lot that took no part in the calibration, by the calibrated model's scores."""
+    peak = scores.cell.flatten(1).amax(dim=1)
+    image, pixel = (find_threshold([], each.double().numpy(), false_reject) for each in (scores.image, peak))
+    return ModelThresholds(image, pixel, floor_of(scores.image), floor_of(peak))
+
+
+def floor_of(scores: Tensor) -> float:
+    """0, or the lowest of the scores where some are negative."""
+    return min(0.0, float(scores.min()))
 
 
 def set_thresholds(model: Any, thresholds: ModelThresholds) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from anomalib.data.utils import get_image_filenames, read_image
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_max_pool2d
 
 from sparcal.detectors.levels import at_least_float32
 from sparcal.errors import DataError
 from sparcal.integrations.anomalib.adapters import Adapter
 from sparcal.integrations.anomalib.models import Place
-from sparcal.types import Features
+from sparcal.types import Features, Scores
 
 Images = str | Path | Sequence[str | Path] | Tensor
 
@@ -105,8 +106,8 @@ def preprocessed(model: Any, image: Tensor) -> Tensor:
     return prepared.as_subclass(Tensor).to(device_of(model))
 
 
-def read_images(images: Images, who: str) -> list[Tensor]:
-    """Images (1, 3, H, W) in [0, 1], read as anomalib reads them.
+def read_images(images: Images, who: str) -> list[tuple[Path, Tensor]]:
+    """Images (1, 3, H, W) in [0, 1] with their names, read as anomalib reads them.
 
     Args:
         images: a folder, a file, several of either, or a tensor (n, 3, H, W) in [0, 1] that no transform has touched.
@@ -122,7 +123,7 @@ def read_images(images: Images, who: str) -> list[Tensor]:
                 f"{who} takes image tensors in [0, 1], got values from {float(images.min()):.3g} to "
                 f"{float(images.max()):.3g}: divide by 255, and leave normalisation to the model's pre-processor."
             )
-        return [images[i : i + 1] for i in range(len(images))]
+        return [(Path(f"image-{i}"), images[i : i + 1]) for i in range(len(images))]
     paths = [images] if isinstance(images, str | Path) else list(images)
     files: list[Path] = []
     for path in paths:
@@ -130,18 +131,37 @@ def read_images(images: Images, who: str) -> list[Tensor]:
             files += get_image_filenames(path)
         except (FileNotFoundError, ValueError) as error:
             raise DataError(f"{who} needs image files or folders with images, got {path}: {error}.") from error
-    return [read_image(file, as_tensor=True).as_subclass(Tensor)[None] for file in files]
+    return [(file, _read(file, who)) for file in files]
+
+
+def _read(file: Path, who: str) -> Tensor:
+    try:
+        image: Tensor = read_image(file, as_tensor=True).as_subclass(Tensor)[None]
+    except (OSError, ValueError, SyntaxError) as error:  # Pillow's, for files of another kind and for damaged ones
+        reason = " ".join(str(error).split())
+        raise DataError(f"{who} needs readable images, got {file}: {reason}: export it again.") from error
+    return image
+
+
+class _Recorded(Exception):  # noqa: N818 - a signal, not a failure
+    """Ends a forward pass of which nothing more is needed."""
 
 
 def record_features(
     place: Place, model: Any, images: Sequence[Tensor], to_features: Callable[[Tensor, Any], Features]
 ) -> Features:
-    """Features of preprocessed images (n, 3, H, W), on the CPU, recorded while the model scores them."""
+    """Features of preprocessed images (n, 3, H, W), on the CPU, recorded on the model's way to scores."""
     kept: list[Features] = []
     keep = keeper(kept, to_features)
-    with evaluating(model.model), recording(*place.site(model), keep):
+
+    def keep_and_stop(image: Any, output: Any) -> None:
+        keep(image, output)
+        raise _Recorded
+
+    with evaluating(model.model), recording(*place.site(model), keep_and_stop):
         for image in batches(images):
-            model.model(image)
+            with suppress(_Recorded):
+                model.model(image)
     return Features.cat(kept)
 
 
@@ -152,10 +172,8 @@ def keeper(kept: list[Features], to_features: Callable[[Tensor, Any], Features])
         return at_least_float32(x.detach().cpu()).clone(memory_format=torch.contiguous_format)
 
     def keep(image: Any, output: Any) -> None:
-        features = to_features(image, output)
-        kept.append(
-            Features(tuple(own(x) for x in features.levels), None if features.cls is None else own(features.cls))
-        )
+        found = to_features(image, output)
+        kept.append(Features(tuple(own(x) for x in found.levels), None if found.cls is None else own(found.cls)))
 
     return keep
 
@@ -172,26 +190,30 @@ def batches(images: Sequence[Tensor]) -> Iterator[Tensor]:
         yield torch.cat(list(images[start : start + BATCH]))
 
 
-def score_images(model: Any, images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Raw image scores and largest pixel scores, (n,) each, of preprocessed images."""
+def score_images(model: Any, images: Sequence[Tensor]) -> Scores:
+    """Raw scores of preprocessed images; one cell, the highest pixel of the map."""
     with evaluating(model.model):
-        return joined([model.model(image) for image in batches(images)])
+        return joined([model.model(image) for image in batches(images)], (1, 1))
 
 
-def score_features(adapter: Adapter, model: Any, features: Features, *, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Raw image scores and largest pixel scores, (n,) each, of features that came from images of `size`."""
-    outputs = []
+def score_features(adapter: Adapter, model: Any, features: Features, *, size: tuple[int, int]) -> Scores:
+    """Raw scores of features that came from images of `size`; a cell has the highest pixel of the map within it."""
+    results = []
     with evaluating(model.model):
         for start in range(0, len(features), BATCH):
             part = features[start : start + BATCH]
             blank = torch.zeros(len(part), 3, *size, device=device_of(model))
             with replaying(adapter, model, part):
-                outputs.append(model.model(blank))
-    return joined(outputs)
+                results.append(model.model(blank))
+    h, w, _ = features.grids[0]
+    return joined(results, (h, w))
 
 
-def joined(outputs: Sequence[Any]) -> tuple[Tensor, Tensor]:
-    """Image scores and largest pixel scores of several of anomalib's InferenceBatch."""
-    image = torch.cat([part.pred_score.flatten() for part in outputs])
-    pixel = torch.cat([part.anomaly_map.flatten(1).amax(dim=1) for part in outputs])
-    return image.cpu().float(), pixel.cpu().float()
+def joined(results: Sequence[Any], grid: tuple[int, int]) -> Scores:
+    """Several of anomalib's InferenceBatch, with the highest pixel of each map within the cells of `grid`."""
+    image = torch.cat([part.pred_score.flatten() for part in results])
+    maps = [
+        part.anomaly_map.float().reshape(len(part.anomaly_map), 1, *part.anomaly_map.shape[-2:]) for part in results
+    ]
+    cell = torch.cat([adaptive_max_pool2d(part, grid)[:, 0] for part in maps])
+    return Scores(image.cpu().float(), cell.cpu())

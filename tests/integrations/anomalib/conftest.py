@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+FEW_PLANTED = 8
+
 try:
     version("anomalib")
     collect_ignore_glob: list[str] = []
@@ -28,6 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("parts")
     render_folders(root)
     return root
+
+
+@pytest.fixture(autouse=True)
+def _few_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dozen planted defects take the same ways as the usual number, in a tenth of the time."""
+    monkeypatch.setattr("sparcal.integrations.anomalib.model_station.PLANTED", FEW_PLANTED)
 
 
 @pytest.fixture

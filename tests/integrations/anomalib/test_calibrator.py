@@ -175,7 +175,7 @@ def test_winclip_scores_are_sparcals(folder: Path) -> None:
     detector = WinCLIP(mode="winclip_plus").with_text(model.model.text_embeddings)
     expected = score_lot(detector, **sets, correction=SPARC())
     before = raw(model, test_images(folder))
-    LotCalibrator(model).calibrate(folder / "lot" / "good")
+    LotCalibrator(model, correction="sparc").calibrate(folder / "lot" / "good")
     found = raw(model, test_images(folder))
     torch.testing.assert_close(found.pred_score, expected.image, rtol=1e-4, atol=1e-4)
     drawn = interpolate(expected.cell[:, None], size=(64, 64), mode="bilinear")[:, 0]
@@ -206,7 +206,7 @@ def test_reset_restores_the_model_bit_for_bit(folder: Path, make: Any) -> None:
         assert not same(before, state(model))
     calibrator.reset()
     assert same(before, state(model))
-    assert calibrator.thresholds_ is None
+    assert calibrator.report_ is None
     again = raw(model, images)
     assert torch.equal(again.pred_score, scores.pred_score)
     assert torch.equal(again.anomaly_map, scores.anomaly_map)
@@ -219,7 +219,7 @@ def test_a_second_lot_does_not_remember_the_first(folder: Path) -> None:
     calibrator.calibrate(read(folder / "lot" / "more")[:4])
     twice = raw(model, test_images(folder)).pred_score
     other = fitted(patchcore, folder)
-    calibrator = LotCalibrator(other)
+    calibrator = LotCalibrator(other, correction="sparc")
     calibrator.collect(batches(read(folder / "train")))
     calibrator.calibrate(read(folder / "lot" / "more")[:4])
     assert torch.equal(twice, raw(other, test_images(folder)).pred_score)
@@ -248,7 +248,7 @@ def test_a_failure_half_way_leaves_the_model_as_it_was(folder: Path, monkeypatch
     def fail(*_: Any) -> None:
         raise RuntimeError("no more memory")
 
-    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.good_part_thresholds", fail)
+    monkeypatch.setattr("sparcal.integrations.anomalib.calibrator.report_of", fail)
     with pytest.raises(RuntimeError, match="no more memory"):
         calibrator.calibrate(folder / "lot" / "good")
     assert same(before, state(model))
@@ -268,7 +268,7 @@ def test_through_the_engine(folder: Path, tmp_path: Path, make: Any) -> None:
     calibrator.collect(data.train_dataloader())
     torch.testing.assert_close(calibrator.features_.levels[0].flatten(1).sort(dim=0).values, kept)
 
-    limits = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good").thresholds
     thresholds = {name: value.clone() for name, value in model.post_processor.state_dict().items()}
     assert float(thresholds["_image_threshold"]) == pytest.approx(limits.image.value)
     run.validate(model, datamodule=data)
@@ -298,7 +298,7 @@ def test_winclip_through_the_engine(folder: Path, tmp_path: Path) -> None:
     model.model.setup(None, model.pre_processor.transform(model.model.reference_images))
     assert model.model.reference_images.min() < 0
     calibrator = LotCalibrator(model)
-    limits = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good").thresholds
     run.test(model, datamodule=data, verbose=False)
     assert float(model.post_processor.image_threshold) == pytest.approx(limits.image.value)
     calibrator.reset()
@@ -312,7 +312,7 @@ def test_anomaly_dino_through_the_engine(folder: Path, tmp_path: Path) -> None:
     calibrator = LotCalibrator(model, correction="sparc-recentred")
     run = engine(tmp_path, callbacks=[calibrator.collector()])
     run.fit(model, datamodule=data)
-    limits = calibrator.calibrate(folder / "lot" / "good")
+    limits = calibrator.calibrate(folder / "lot" / "good").thresholds
     run.test(model, datamodule=data, verbose=False)
     assert float(model.post_processor.image_threshold) == pytest.approx(limits.image.value)
 

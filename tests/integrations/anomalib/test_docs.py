@@ -28,7 +28,7 @@ def test_the_script_of_the_page_runs(
     names: dict[str, Any] = {}
     exec(script.group(1), names)
     printed = capsys.readouterr().out
-    assert names["thresholds"].image.sentence in printed
+    assert str(names["report"]) in printed
     assert len(re.findall(r"\.png \d\.\d{3} (good|rejected)\n", printed)) == 3
     image = torch.nn.functional.interpolate(read(tmp_path / "parts" / "lot42" / "all")[:1], size=(128, 128))
     with torch.no_grad():

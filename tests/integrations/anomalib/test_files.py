@@ -15,6 +15,7 @@ from anomalib.models.image.padim.torch_model import PadimModel
 from sparcal.errors import ArtifactError, DataError
 from sparcal.integrations.anomalib import LotCalibrator, load_calibrated
 from sparcal.sparc import SPARC
+from sparcal.types import Correction
 from tests.support.anomalib_parts import anomaly_dino, batches, engine, padim, patchcore, raw, read, train, winclip
 
 
@@ -24,8 +25,8 @@ def lot(folder: Path) -> LotCalibrator:
     return calibrate(train(patchcore(), read(folder / "train")), folder)
 
 
-def calibrate(model: Any, folder: Path, **settings: Any) -> LotCalibrator:
-    calibrator = LotCalibrator(model, **settings)
+def calibrate(model: Any, folder: Path, correction: str | Correction = "sparc") -> LotCalibrator:
+    calibrator = LotCalibrator(model, correction=correction)
     calibrator.collect(batches(read(folder / "train")))
     calibrator.calibrate(folder / "lot" / "good")
     return calibrator
@@ -68,8 +69,8 @@ def test_engine_reads_the_checkpoint_into_a_loaded_model(lot: LotCalibrator, fol
     loaded = load_calibrated(patchcore(), path)
     found = engine(tmp_path).predict(loaded, data_path=folder / "test" / "bad", ckpt_path=path)
     assert found is not None
-    assert lot.thresholds_ is not None
-    expected = raw(lot.model, read(folder / "test" / "bad")).pred_score / (2 * lot.thresholds_.image.value)
+    assert lot.report_ is not None
+    expected = raw(lot.model, read(folder / "test" / "bad")).pred_score / (2 * lot.report_.thresholds.image.value)
     torch.testing.assert_close(
         torch.cat([part.pred_score for part in found]), expected.clamp(max=1), rtol=1e-4, atol=1e-4
     )
@@ -124,7 +125,7 @@ def test_a_correction_of_ones_own_is_not_checkpointed_silently(folder: Path, tmp
 
 def test_features_on_disk_serve_a_later_lot(lot: LotCalibrator, folder: Path, tmp_path: Path) -> None:
     path = lot.save_features(tmp_path / "train.safetensors")
-    later = LotCalibrator(train(patchcore(), read(folder / "train")))
+    later = LotCalibrator(train(patchcore(), read(folder / "train")), correction="sparc")
     later.load_features(path)
     later.calibrate(folder / "lot" / "good")
     images = read(folder / "test" / "good")

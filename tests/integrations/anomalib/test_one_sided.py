@@ -45,7 +45,7 @@ def test_maps_of_the_encoder_are_corrected_and_nothing_else(folder: Path, tmp_pa
     expected = SPARC().fit(maps(read(folder / "lot" / "good"))).apply(maps(images))
     calibrator = LotCalibrator(model, test_side_only=True)
     with pytest.warns(EvidenceWarning, match=f"{type(model).__name__} {WARNING}"):
-        thresholds = calibrator.calibrate(folder / "lot" / "good", held_out=folder / "lot" / "more")
+        report = calibrator.calibrate(folder / "lot" / "good", held_out=folder / "lot" / "more")
     for found, level in zip(maps(images).levels, expected.levels, strict=True):
         torch.testing.assert_close(found, level, rtol=1e-4, atol=1e-4)
     assert not torch.equal(raw(model, images).anomaly_map, plain.anomaly_map)
@@ -53,7 +53,7 @@ def test_maps_of_the_encoder_are_corrected_and_nothing_else(folder: Path, tmp_pa
         shown = model(images).pred_score
     assert ((shown >= 0) & (shown <= 1)).all()
     scores = raw(model, read(folder / "lot" / "more")).pred_score.flatten()
-    assert (scores > thresholds.image.value).sum() == 0  # ten images cannot support 5 %: the largest counts
+    assert (scores > report.thresholds.image.value).sum() == 0  # ten images cannot support 5 %: the largest counts
 
     loaded = load_calibrated(make(), calibrator.save_checkpoint(tmp_path / "lot.ckpt"))
     assert torch.equal(raw(loaded, images).anomaly_map, raw(model, images).anomaly_map)

@@ -49,12 +49,12 @@ def test_models_trained_on_uncorrected_features_must_be_asked_for() -> None:
 
 
 def test_settings() -> None:
-    with pytest.raises(DataError, match="unknown correction 'spark'; choose from coral, .*, sparc"):
+    with pytest.raises(DataError, match="unknown correction 'spark'; choose from auto, coral, .*, sparc"):
         LotCalibrator(patchcore(), correction="spark")
     with pytest.raises(DataError, match="false-reject rate must be above 0 and below 1, got 1.5"):
         LotCalibrator(patchcore(), false_reject=1.5)
-    with pytest.raises(DataError, match="LotCalibrator.folds must be at least 2, got 1"):
-        LotCalibrator(patchcore(), folds=1)
+    with pytest.raises(DataError, match="must be a name or have fit, apply and apply_reference, got int: leave it out"):
+        LotCalibrator(patchcore(), correction=3)  # type: ignore[arg-type]
 
 
 def test_unfitted_models(folder: Path) -> None:
@@ -107,11 +107,16 @@ def test_too_few_references_for_folds(folder: Path) -> None:
     model = winclip(k_shot=2)
     model.model.setup("part", model.pre_processor.transform(read(folder / "train")[:2]))
     with pytest.raises(
-        DataError, match="at least 3 training images to score them out of fold, got 2: pass good images"
+        DataError, match="at least 3 training images to score them out of fold, got 2: name a correction"
     ):
         LotCalibrator(model).calibrate(folder / "lot" / "good")
-    thresholds = LotCalibrator(model).calibrate(folder / "lot" / "good", held_out=read(folder / "test" / "good"))
-    assert thresholds.image.lot == 6
+    more = read(folder / "test" / "good")
+    with pytest.raises(DataError, match="got 2: name a correction, and pass good images of the lot as held_out="):
+        LotCalibrator(model).calibrate(folder / "lot" / "good", held_out=more)
+    report = LotCalibrator(model, correction="sparc").calibrate(folder / "lot" / "good", held_out=more)
+    assert report.thresholds.image.lot == 6
+    assert report.self_test is None
+    assert report.sentence == ("sparc is taken unchecked: 2 training images are too few to score them out of fold.")
 
 
 def test_another_calibrators_model(folder: Path, ready: LotCalibrator) -> None:
@@ -138,10 +143,14 @@ def test_images(folder: Path, tmp_path: Path, ready: LotCalibrator) -> None:
         ((good * 255).byte(), "got torch.uint8"),
         (good * 255, r"image tensors in \[0, 1\], got values from .*: divide by 255"),
         (good[:0], "needs 2 to 8 good images of the lot.*got an empty set"),
-        (good[:1], "needs at least 2 calibration images, got 1"),
+        (good[:1], "takes 2 to 32 good images of the lot, got 1: 8 are usually enough"),
+        (good[[0] * 33], "takes 2 to 32 good images of the lot, got 33"),
+        (tmp_path / "torn.png", "LotCalibrator.calibrate needs readable images, got .*torn.png: .*: export it again"),
         (folder / "nowhere", "needs image files or folders with images, got .*nowhere"),
-        ([folder / "lot" / "good" / "00.png", tmp_path], "Found 0 images"),
+        ([folder / "lot" / "good" / "00.png", tmp_path / "empty"], "Found 0 images"),
     ]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "torn.png").write_bytes((folder / "lot" / "good" / "00.png").read_bytes()[:300])
     for images, sentence in cases:
         with pytest.raises(DataError, match=sentence):
             ready.calibrate(images)
@@ -152,9 +161,9 @@ def test_images(folder: Path, tmp_path: Path, ready: LotCalibrator) -> None:
 def test_images_of_another_size(folder: Path, tmp_path: Path) -> None:
     """Without a Resize in the pre-processor, sizes reach the model as they are."""
     model = train(patchcore(pre_processor=patchcore().configure_pre_processor((64, 64))), read(folder / "train"))
-    calibrator = LotCalibrator(model)
+    calibrator = LotCalibrator(model, correction="sparc")
     calibrator.collect(batches(read(folder / "train")))
-    thresholds = calibrator.calibrate(folder / "lot" / "good")
+    thresholds = calibrator.calibrate(folder / "lot" / "good").thresholds
     assert thresholds.image.value > 0
     with pytest.raises(
         ShapeError, match="calibrated on a grid .* of 8x8x384, got 16x16x384: give it images of the size"
@@ -184,4 +193,3 @@ def test_a_bank_too_small_for_folds(folder: Path) -> None:
     assert len(model.model.memory_bank) == 1
     with pytest.raises(DataError, match="A memory bank of 1 vectors is too small to be cut into folds"):
         calibrator.calibrate(folder / "lot" / "good")
-    assert calibrator.calibrate(folder / "lot" / "good", held_out=folder / "lot" / "more").image.value > 0
