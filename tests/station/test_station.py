@@ -148,7 +148,8 @@ def test_calibrating_writes_everything_that_an_audit_asks_for(station):
     assert len({digest for _, digest in record.images}) == 8
     assert {"sparcal", "torch", "python"} <= set(record.versions)
     assert set(record.files) == {
-        "reference.safetensors", "correction.safetensors", "maps.safetensors", *(f"part-00{i}.png" for i in range(8)),
+        "reference.safetensors", "correction.safetensors", "maps.safetensors", "self-test.html",
+        *(f"part-00{i}.png" for i in range(8)),
     }  # fmt: skip
     assert record.self_test.planted == written_self_test(station)["planted"] == PLANTED
     assert written_self_test(station)["found"] == record.self_test.found
@@ -280,7 +281,7 @@ def test_a_threshold_set_by_hand_is_recorded_and_can_be_taken_back(station):
     }  # fmt: skip
     assert station.set_threshold("L1").threshold == calibrated
     assert station.set_threshold(None, 7.0, pixel=8.0).pixel_threshold.value == 8.0
-    with pytest.raises(DataError, match="must be a finite number, got nan"):
+    with pytest.raises(DataError, match="must be a finite number of at least 0, got nan"):
         station.set_threshold("L1", float("nan"))
 
 
