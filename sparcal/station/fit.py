@@ -138,7 +138,8 @@ def fit_reference(
         files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
         if folds.rows:
             files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
-        numbers, tested = _first_test(temporary, encoder, inputs, intake, files)
+        sources = {**_kept_earlier(folder), **intake.sources}
+        numbers, tested = _first_test(temporary, encoder, inputs, sources, files)
         record = StationRecord(
             **about,
             created=now(),
@@ -170,16 +171,35 @@ def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> No
         folder.log("fit", details)
 
 
+def _kept_earlier(folder: StationFolder) -> dict[str, ImageSource]:
+    """The parts that a station which grows has kept so far, by SHA-256."""
+    if not folder.record.is_file():
+        return {}
+    record = StationRecord.from_json(folder.read_station())
+    paths = kept_images(folder.references / record.reference, record.files)
+    return {record.images[number][1]: path for number, path in zip(record.tested, paths, strict=True)}
+
+
 def _first_test(
-    folder: Path, encoder: Encoder, inputs: CalibrationInputs, intake: Intake, files: dict[str, str]
-) -> tuple[tuple[int, ...], SelfTest]:
-    """Keep some of the parts in the folder and test the station on them; notes the files in `files`."""
+    folder: Path,
+    encoder: Encoder,
+    inputs: CalibrationInputs,
+    sources: Mapping[str, ImageSource],
+    files: dict[str, str],
+) -> tuple[tuple[int, ...], SelfTest | None]:
+    """Keep some of the parts in the folder and test the station on them; notes the files in `files`.
+
+    Args:
+        sources: where the images are that are at hand; none of those scored out of fold means no test.
+    """
     from sparcal.station.self_test_page import write_self_test_page
 
     scored = sorted(i for members in inputs.folds.left_out for i in members)
-    at_hand = [i for i in scored if inputs.hashes[i] in intake.sources]
+    at_hand = [i for i in scored if inputs.hashes[i] in sources]
+    if not at_hand:
+        return (), None
     numbers = tuple(at_hand[i] for i in spaced(len(at_hand), KEPT_PARTS))
-    files |= keep_images(folder, [intake.sources[inputs.hashes[i]] for i in numbers])
+    files |= keep_images(folder, [sources[inputs.hashes[i]] for i in numbers])
     limits = [find_threshold(scores.numpy(), [], FALSE_REJECT).value for scores in inputs.own]
     parts = plant_on_own(encoder, inputs.reference, kept_images(folder, files), workers=inputs.workers)
     held = own_parts(inputs.detector, inputs.reference, inputs.folds, numbers, parts)

@@ -195,7 +195,7 @@ class Station:
                 f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
             )
         request = Request(title, correction, false_reject, operator, activate)
-        calibrate_lot(self, image_sources(normals), request, progress or _silent)
+        calibrate_lot(self, image_sources(normals), request, progress or (lambda _done, _total: None))
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
@@ -298,7 +298,3 @@ def _host(host: str, encoder: str | Encoder | None, weights: str | Path | None) 
     if encoder is None or isinstance(encoder, str):
         return load_host(host, encoder=encoder, weights=weights)
     return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""

@@ -83,10 +83,7 @@ COVERS = {
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
     "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
     "station/test_lot.py": ("station/lot_record",),
-    "station/test_station.py": (
-        *("station/features", "station/fit"),
-        *("station/folder", "station/record"),
-    ),
+    "station/test_station.py": ("station/features", "station/folder", "station/record"),
     "system/web/test_faults.py": (*("server/work/calibrating", "server/work/loaded", "server/work/supervisor"),),
     "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),
 }
