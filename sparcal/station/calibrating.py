@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sparcal.station.lot import Lot
     from sparcal.station.station import Station
 
-FEWEST_NORMALS = 2
+LEAST_NORMALS = 2
 MOST_NORMALS = 32  # the paper measured 2 to 8
 PREVIEWED = 24  # planted defects of a look before calibration
 LOT_SEED = 0
@@ -165,9 +165,9 @@ def show(
 
 def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[EncodedImage]:
     """Every normal must be usable: a lot rests on a few images."""
-    if len(sources) < FEWEST_NORMALS:
+    if len(sources) < LEAST_NORMALS:
         raise DataError(
-            f"A lot needs at least {FEWEST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
+            f"A lot needs at least {LEAST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
         )
     if len(sources) > MOST_NORMALS:
         raise DataError(

@@ -37,7 +37,7 @@ from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
 
 Progress = Callable[[int, int], None]
-FEWEST = 2
+FEWEST_IMAGES = 2
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
@@ -120,12 +120,7 @@ def fit_reference(
         about: who, which host and which encoder; see StationRecord.
     """
     started = time.monotonic()
-    if len(intake.images) < FEWEST:
-        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
-        raise DataError(
-            f"A station needs at least {FEWEST} usable images of good parts, got {len(intake.images)} and "
-            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
-        )
+    _require_enough(intake)
     encoder, detector = host
     keys = [digest for _, digest in intake.images]
     features = load_features(store, keys)
@@ -158,6 +153,15 @@ def fit_reference(
             self_test=tested,
         )
         _appear(folder, temporary, record)
+
+
+def _require_enough(intake: Intake) -> None:
+    if len(intake.images) < FEWEST_IMAGES:
+        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
+        raise DataError(
+            f"A station needs at least {FEWEST_IMAGES} usable images of good parts, got {len(intake.images)} and "
+            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
+        )
 
 
 def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> None:
