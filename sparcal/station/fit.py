@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
+from sparcal.calibration.calibrate import Progress
 from sparcal.calibration.held_out import Folds, make_folds, own_parts, own_scores, plain_folds, spaced
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.outline import find_outline
@@ -36,7 +37,6 @@ from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
 
-Progress = Callable[[int, int], None]
 FEWEST_IMAGES = 2
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again

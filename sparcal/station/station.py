@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from sparcal.calibration.calibrate import AUTO
+from sparcal.calibration.calibrate import AUTO, Progress
 from sparcal.calibration.checks import Check
 from sparcal.calibration.planted_parts import PLANTED
 from sparcal.calibration.self_test import SelfTest
@@ -29,8 +29,6 @@ from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(eq=False)
