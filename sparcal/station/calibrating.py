@@ -57,7 +57,7 @@ def calibrate_lot(
 
     started = time.monotonic()
     inputs = inputs_of(station)
-    parts = show_parts(station, sources, inputs.reference)
+    parts = encode_parts(station, sources, inputs.reference)
     outcome = calibrate(
         inputs,
         parts,
@@ -88,7 +88,7 @@ def calibrate_lot(
 def look_at(station: Station, sources: Sequence[ImageSource], false_reject: float) -> tuple[Check, ...]:
     """The checks of calibration images, and what a calibration may be expected to do."""
     inputs = inputs_of(station)
-    return preview(inputs, show_parts(station, sources, inputs.reference, n=PREVIEWED), false_reject)
+    return preview(inputs, encode_parts(station, sources, inputs.reference, n=PREVIEWED), false_reject)
 
 
 def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
@@ -101,7 +101,7 @@ def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
     sources = kept_images(lot.folder, lot.record.files)
     if not sources:
         raise DataError(f"The lot {lot.name!r} has kept no images of its parts to test it on: calibrate it again.")
-    shown = show_parts(station, sources, inputs.reference, n=n, seed=seed)
+    shown = encode_parts(station, sources, inputs.reference, n=n, seed=seed)
     return self_test(shown.planted, _held_out(lot, inputs, shown), thresholds=limits, floor=floor, seed=seed)
 
 
@@ -153,7 +153,7 @@ def inputs_of(station: Station) -> CalibrationInputs:
     )
 
 
-def show_parts(
+def encode_parts(
     station: Station, sources: Sequence[ImageSource], reference: Features, *, n: int = PLANTED, seed: int = LOT_SEED
 ) -> ShownParts:
     """The normals of a lot, encoded as they are and with planted defects."""
