@@ -146,14 +146,7 @@ def calibrate(
         find_threshold(taken.own[1].numpy(), peak, false_reject),
     )
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
-    choice = described(
-        choice,
-        planted=0 if tested is None else tested.planted,
-        before=before,
-        after=None if tested is None else tested.found,
-        k=len(parts.images),
-        asked=correction != AUTO,
-    )
+    choice = _describe(choice, len(parts.images), before, tested, asked=correction != AUTO)
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),
@@ -273,6 +266,11 @@ def _test(
     limits = thresholds[0].value, thresholds[1].value
     tested = self_test(parts.planted, taken.lot, thresholds=limits, floor=false_reject, seed=seed, before=before)
     return before, tested
+
+
+def _describe(choice: Choice, k: int, before: int | None, tested: SelfTest | None, *, asked: bool) -> Choice:
+    planted, after = (0, None) if tested is None else (tested.planted, tested.found)
+    return described(choice, planted=planted, before=before, after=after, k=k, asked=asked)
 
 
 def _log_spread(scores: Tensor) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sparcal.calibration.thresholds import Floats
 
 FEWEST = 12  # defects, and FEWEST_EACH of them found and missed, below which no curve is drawn
 FEWEST_EACH = 3

@@ -13,7 +13,7 @@ from sparcal.sparc import project_out, subspace
 from sparcal.types import Features
 
 REACH = 3  # cells by which a displacement is searched
-BORROWED = 6  # degrees of freedom that the station's spread lends to what the other parts show
+LENT = 6  # degrees of freedom that the station's spread lends to what the other parts show
 ODD_SHARE = 1 / 4  # of the parts that may hide one another
 
 
@@ -91,8 +91,8 @@ def _against_others(values: Tensor, own_spread: float) -> Tensor:
 
 def _deviations(value: Tensor, others: Tensor, own_spread: float) -> float:
     n = len(others)
-    squares = float((others - others.mean()).square().sum()) + BORROWED * own_spread**2
-    spread = math.sqrt(squares / (n - 1 + BORROWED) * (1 + 1 / n))
+    squares = float((others - others.mean()).square().sum()) + LENT * own_spread**2
+    spread = math.sqrt(squares / (n - 1 + LENT) * (1 + 1 / n))
     return float(value - others.mean()) / max(spread, 1e-9)
 
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.calibration.held_out import HeldOut
+from sparcal.calibration.thresholds import Floats
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.sparc import SPARC
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sparcal.station.lot import Lot
     from sparcal.station.station import Station
 
-FEWEST_NORMALS = 2
+LEAST_NORMALS = 2
 MOST_NORMALS = 32  # the paper measured 2 to 8
 PREVIEWED = 24  # planted defects of a look before calibration
 LOT_SEED = 0
@@ -57,7 +57,7 @@ def calibrate_lot(
 
     started = time.monotonic()
     inputs = inputs_of(station)
-    parts = show(station, sources, inputs.reference)
+    parts = encode_parts(station, sources, inputs.reference)
     outcome = calibrate(
         inputs,
         parts,
@@ -88,7 +88,7 @@ def calibrate_lot(
 def look_at(station: Station, sources: Sequence[ImageSource], false_reject: float) -> tuple[Check, ...]:
     """The checks of calibration images, and what a calibration may be expected to do."""
     inputs = inputs_of(station)
-    return preview(inputs, show(station, sources, inputs.reference, n=PREVIEWED), false_reject)
+    return preview(inputs, encode_parts(station, sources, inputs.reference, n=PREVIEWED), false_reject)
 
 
 def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
@@ -101,7 +101,7 @@ def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
     sources = kept_images(lot.folder, lot.record.files)
     if not sources:
         raise DataError(f"The lot {lot.name!r} has kept no images of its parts to test it on: calibrate it again.")
-    shown = show(station, sources, inputs.reference, n=n, seed=seed)
+    shown = encode_parts(station, sources, inputs.reference, n=n, seed=seed)
     return self_test(shown.planted, _held_out(lot, inputs, shown), thresholds=limits, floor=floor, seed=seed)
 
 
@@ -153,7 +153,7 @@ def inputs_of(station: Station) -> CalibrationInputs:
     )
 
 
-def show(
+def encode_parts(
     station: Station, sources: Sequence[ImageSource], reference: Features, *, n: int = PLANTED, seed: int = LOT_SEED
 ) -> ShownParts:
     """The normals of a lot, encoded as they are and with planted defects."""
@@ -165,9 +165,9 @@ def show(
 
 def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[EncodedImage]:
     """Every normal must be usable: a lot rests on a few images."""
-    if len(sources) < FEWEST_NORMALS:
+    if len(sources) < LEAST_NORMALS:
         raise DataError(
-            f"A lot needs at least {FEWEST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
+            f"A lot needs at least {LEAST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
         )
     if len(sources) > MOST_NORMALS:
         raise DataError(

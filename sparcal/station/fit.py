@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
+from sparcal.calibration.calibrate import Progress
 from sparcal.calibration.held_out import Folds, make_folds, own_parts, own_scores, plain_folds, spaced
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.outline import find_outline
@@ -36,8 +37,7 @@ from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
 
-Progress = Callable[[int, int], None]
-FEWEST = 2
+FEWEST_IMAGES = 2
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
@@ -120,12 +120,7 @@ def fit_reference(
         about: who, which host and which encoder; see StationRecord.
     """
     started = time.monotonic()
-    if len(intake.images) < FEWEST:
-        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
-        raise DataError(
-            f"A station needs at least {FEWEST} usable images of good parts, got {len(intake.images)} and "
-            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
-        )
+    _require_enough(intake)
     encoder, detector = host
     keys = [digest for _, digest in intake.images]
     features = load_features(store, keys)
@@ -138,7 +133,8 @@ def fit_reference(
         files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
         if folds.rows:
             files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
-        numbers, tested = _first_test(temporary, encoder, inputs, intake, files)
+        sources = {**_kept_earlier(folder), **intake.sources}
+        numbers, tested = _first_test(temporary, encoder, inputs, sources, files)
         record = StationRecord(
             **about,
             created=now(),
@@ -159,6 +155,15 @@ def fit_reference(
         _appear(folder, temporary, record)
 
 
+def _require_enough(intake: Intake) -> None:
+    if len(intake.images) < FEWEST_IMAGES:
+        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
+        raise DataError(
+            f"A station needs at least {FEWEST_IMAGES} usable images of good parts, got {len(intake.images)} and "
+            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
+        )
+
+
 def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> None:
     """Let a fitted reference and its record appear together."""
     target = folder.references / record.reference
@@ -170,16 +175,35 @@ def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> No
         folder.log("fit", details)
 
 
+def _kept_earlier(folder: StationFolder) -> dict[str, ImageSource]:
+    """The parts that a station which grows has kept so far, by SHA-256."""
+    if not folder.record.is_file():
+        return {}
+    record = StationRecord.from_json(folder.read_station())
+    paths = kept_images(folder.references / record.reference, record.files)
+    return {record.images[number][1]: path for number, path in zip(record.tested, paths, strict=True)}
+
+
 def _first_test(
-    folder: Path, encoder: Encoder, inputs: CalibrationInputs, intake: Intake, files: dict[str, str]
-) -> tuple[tuple[int, ...], SelfTest]:
-    """Keep some of the parts in the folder and test the station on them; notes the files in `files`."""
+    folder: Path,
+    encoder: Encoder,
+    inputs: CalibrationInputs,
+    sources: Mapping[str, ImageSource],
+    files: dict[str, str],
+) -> tuple[tuple[int, ...], SelfTest | None]:
+    """Keep some of the parts in the folder and test the station on them; notes the files in `files`.
+
+    Args:
+        sources: where the images are that are at hand; none of those scored out of fold means no test.
+    """
     from sparcal.station.self_test_page import write_self_test_page
 
     scored = sorted(i for members in inputs.folds.left_out for i in members)
-    at_hand = [i for i in scored if inputs.hashes[i] in intake.sources]
+    at_hand = [i for i in scored if inputs.hashes[i] in sources]
+    if not at_hand:
+        return (), None
     numbers = tuple(at_hand[i] for i in spaced(len(at_hand), KEPT_PARTS))
-    files |= keep_images(folder, [intake.sources[inputs.hashes[i]] for i in numbers])
+    files |= keep_images(folder, [sources[inputs.hashes[i]] for i in numbers])
     limits = [find_threshold(scores.numpy(), [], FALSE_REJECT).value for scores in inputs.own]
     parts = plant_on_own(encoder, inputs.reference, kept_images(folder, files), workers=inputs.workers)
     held = own_parts(inputs.detector, inputs.reference, inputs.folds, numbers, parts)

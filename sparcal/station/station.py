@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from sparcal.calibration.calibrate import AUTO
+from sparcal.calibration.calibrate import AUTO, Progress
 from sparcal.calibration.checks import Check
 from sparcal.calibration.planted_parts import PLANTED
 from sparcal.calibration.self_test import SelfTest
@@ -29,8 +29,6 @@ from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(eq=False)
@@ -195,7 +193,7 @@ class Station:
                 f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
             )
         request = Request(title, correction, false_reject, operator, activate)
-        calibrate_lot(self, image_sources(normals), request, progress or _silent)
+        calibrate_lot(self, image_sources(normals), request, progress or (lambda _done, _total: None))
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
@@ -298,7 +296,3 @@ def _host(host: str, encoder: str | Encoder | None, weights: str | Path | None) 
     if encoder is None or isinstance(encoder, str):
         return load_host(host, encoder=encoder, weights=weights)
     return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""

@@ -33,10 +33,10 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     from sparcal.calibration.calibrate import AUTO, calibrate
     from sparcal.calibration.selection import candidates
     from sparcal.calibration.thresholds import FALSE_REJECT
-    from sparcal.station.calibrating import inputs_of, show
+    from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs = inputs_of(station)
-    parts = show(station, drawn.normals, inputs.reference)
+    parts = encode_parts(station, drawn.normals, inputs.reference)
     lot = calibrate(inputs, parts, correction=AUTO, false_reject=FALSE_REJECT, seed=0, progress=lambda *_: None)
     judged = Judged(station, drawn)
     taken = judged.worth(lot.taken.calibrated)
@@ -108,14 +108,14 @@ def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
 def hide(station: Any, case: Case, seed: int) -> list[dict[str, Any]]:
     """Lots of 8 with one bad part among the normals, and lots without: is the bad one named, is a good one accused?"""
     from sparcal.calibration.calibrate import screen
-    from sparcal.station.calibrating import inputs_of, show
+    from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs, rows = inputs_of(station), []
     for number in range(HIDDEN):
         drawn = draw(case, 8, 100 + seed * HIDDEN + number)
         for bad in (True, False):
             normals = [*drawn.normals[:7], drawn.bad[0]] if bad else drawn.normals
-            shown = show(station, normals, inputs.reference, n=1)  # planted defects do not matter here
+            shown = encode_parts(station, normals, inputs.reference, n=1)  # planted defects do not matter here
             checks = {check.name: check for check in screen(inputs, shown).checks}
             odd, alone = checks["odd one out"], checks["alone"]
             named = set(odd.images) if odd.verdict == "stop" else set()

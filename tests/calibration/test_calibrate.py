@@ -9,7 +9,7 @@ from sparcal.calibration.selection import candidates
 from sparcal.calibration.self_test import count_found
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import STATION_REFERENCE
-from sparcal.station.calibrating import inputs_of, show
+from sparcal.station.calibrating import encode_parts, inputs_of
 from sparcal.station.station import Station
 from tests.support.tiny_station import TinyEncoder, demo, pictures
 
@@ -27,7 +27,7 @@ def inputs(station):
 
 @pytest.fixture(scope="module")
 def shown(station, inputs):
-    return {k: show(station, pictures(demo("lights").lot_good[:k]), inputs.reference, n=20) for k in (2, 8)}
+    return {k: encode_parts(station, pictures(demo("lights").lot_good[:k]), inputs.reference, n=20) for k in (2, 8)}
 
 
 def run(inputs, parts, correction=AUTO, **changed):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparcal.calibration.part_statistics import (
-    BORROWED,
+    LENT,
     alignment,
     displacement,
     left_out_residuals,
@@ -64,7 +64,7 @@ def test_left_out_residuals_are_what_sparc_leaves():
 def deviations(value, others, own_spread):
     """How far a further value lies above others, in deviations that it would have by chance."""
     n = len(others)
-    variance = (others.var() * n + BORROWED * own_spread**2) / (n - 1 + BORROWED)
+    variance = (others.var() * n + LENT * own_spread**2) / (n - 1 + LENT)
     return (value - others.mean()) / np.sqrt(variance + variance / n)
 
 
