@@ -267,8 +267,9 @@ def test_by_hand_says_so():
     threshold = by_hand(3.5)
     assert (threshold.value, threshold.basis, threshold.false_reject) == (3.5, "by hand", None)
     assert threshold.sentence == "The threshold 3.5 was set by hand; no false-reject rate is promised."
-    with pytest.raises(DataError, match="A threshold set by hand must be a finite number, got inf: give a score."):
-        by_hand(float("inf"))
+    for value in (float("inf"), float("nan"), -0.1):
+        with pytest.raises(DataError, match=f"must be a finite number of at least 0, got {value}: give a score"):
+            by_hand(value)
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=50), st.lists(st.floats(0, 10), max_size=8))
