@@ -73,8 +73,8 @@ def shown_parts(
         )
         for i, ((name, _), photo) in enumerate(zip(parts, photographs, strict=True))
     ]
-    # Planting asks an encoder for two things, how it prepares an image and what it sees in it; it has both.
     outline = find_outline(reference)
+    # Planting asks an encoder for two things, how it prepares an image and what it sees in it; it has both.
     planted = plant_on(cast(Encoder, encoder), photographs, outline=outline.cells, n=PLANTED, seed=seed)
     return ShownParts(images, planted, outline)
 
