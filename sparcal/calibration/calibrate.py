@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sparcal.calibration import checks as look
 from sparcal.calibration.checks import Check
+from sparcal.calibration.defaults import AUTO
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
@@ -32,7 +33,6 @@ from sparcal.imaging.preprocess import Geometry
 from sparcal.score import CalibratedDetector
 from sparcal.types import Correction, Features
 
-AUTO = "auto"
 UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
 OWN_PARTS = 24  # of the station's, scored under the correction that is taken
 
@@ -137,7 +137,11 @@ def calibrate(
     progress(2, 5)
     base = not_seen(CalibratedDetector(Identity(), inputs.detector), parts.features, parts.geometries, parts.planted)
     progress(3, 5)
-    taken = _take(inputs, parts, choice, base, None if isinstance(correction, str) else correction)
+    calibrated = CalibratedDetector(Identity(), inputs.detector)
+    if choice.correction != STATION_REFERENCE:
+        chosen = correction if not isinstance(correction, str) else CORRECTIONS[choice.correction](**choice.settings)
+        calibrated = calibrate_on_rows(inputs.detector, chosen, inputs.reference, parts.features)
+    taken = _judge_good_parts(inputs, parts, choice.correction, calibrated, base)
     progress(4, 5)
     lot = taken.lot
     image, peak = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
@@ -234,19 +238,17 @@ def _leave_out(inputs: CalibrationInputs, parts: ShownParts, calibrated: Calibra
     )
 
 
-def _take(
-    inputs: CalibrationInputs, parts: ShownParts, choice: Choice, base: HeldOut, given: Correction | None
+def _judge_good_parts(
+    inputs: CalibrationInputs, parts: ShownParts, name: str, calibrated: CalibratedDetector, base: HeldOut
 ) -> Taken:
-    """Fit what was chosen, or given, on the whole station, and judge good parts by it."""
-    if choice.correction == STATION_REFERENCE:
-        return Taken(STATION_REFERENCE, CalibratedDetector(Identity(), inputs.detector), inputs.own, base)
-    correction = given or CORRECTIONS[choice.correction](**choice.settings)
-    calibrated = calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
+    """How good parts fare under what was fitted: the lot's, each left out, and the station's own, out of fold."""
+    if name == STATION_REFERENCE:
+        return Taken(name, calibrated, inputs.own, base)
     lot = _leave_out(inputs, parts, calibrated)
     own = own_scores(
         calibrated, inputs.reference, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
     )
-    return Taken(choice.correction, calibrated, (own.image, own.peak), lot)
+    return Taken(name, calibrated, (own.image, own.peak), lot)
 
 
 def _test(

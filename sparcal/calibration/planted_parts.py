@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.planted import Mask, PlantedDefect, draw_defects, plant
 from sparcal.calibration.planted_crops import Crop, crop_around
 from sparcal.errors import DataError
@@ -17,8 +18,6 @@ from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.preprocess import Geometry
 from sparcal.threads import in_order
 from sparcal.types import Encoder, Features
-
-PLANTED = 64  # plain defects of a self-test unless another number is asked for; faint ones come on top
 
 
 @dataclass(frozen=True, eq=False)

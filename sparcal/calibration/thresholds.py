@@ -39,7 +39,6 @@ Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
 Floats = NDArray[np.float64]
 
 SURE = 0.95  # 19 of 20 lots
-FALSE_REJECT = 0.05  # share of good parts that may be rejected unless another is asked for
 EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by less agree
 SIGNIFICANT = 0.05
 BORROWED = 12  # degrees of freedom that the station's spread lends to a lot's

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.calibration.thresholds import FALSE_REJECT
+from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
 from sparcal.cli.self_test import tell_self_test
 

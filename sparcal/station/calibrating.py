@@ -11,11 +11,12 @@ import torch
 
 from sparcal.calibration.calibrate import ShownParts, calibrate, preview
 from sparcal.calibration.checks import Check
+from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
 from sparcal.calibration.outline import find_outline
-from sparcal.calibration.planted_parts import PLANTED, plant_on
+from sparcal.calibration.planted_parts import plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.corrections import STATION_REFERENCE
 from sparcal.errors import DataError

@@ -13,12 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
 from sparcal.calibration.calibrate import Progress
+from sparcal.calibration.defaults import FALSE_REJECT, PLANTED
 from sparcal.calibration.held_out import Folds, make_folds, own_parts, own_scores, plain_folds, spaced
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.outline import find_outline
-from sparcal.calibration.planted_parts import PLANTED, PlantedParts, plant_on
+from sparcal.calibration.planted_parts import PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
-from sparcal.calibration.thresholds import FALSE_REJECT, find_threshold
+from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import Identity
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest

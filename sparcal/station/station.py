@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from sparcal.calibration.calibrate import AUTO, Progress
+from sparcal.calibration.calibrate import Progress
 from sparcal.calibration.checks import Check
-from sparcal.calibration.planted_parts import PLANTED
+from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
 from sparcal.calibration.self_test import SelfTest
-from sparcal.calibration.thresholds import FALSE_REJECT, Threshold, by_hand, check_rate
+from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import ArtifactError, DataError, WeightsError
 from sparcal.files.json_record import now, read_json, write_json

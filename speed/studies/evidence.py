@@ -30,9 +30,9 @@ HIDDEN = 4  # lots with one bad part among the normals, and as many without, for
 
 def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     """One lot: what was taken, what it finds, and what every candidate would have been worth."""
-    from sparcal.calibration.calibrate import AUTO, calibrate
+    from sparcal.calibration.calibrate import calibrate
+    from sparcal.calibration.defaults import AUTO, FALSE_REJECT
     from sparcal.calibration.selection import candidates
-    from sparcal.calibration.thresholds import FALSE_REJECT
     from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs = inputs_of(station)

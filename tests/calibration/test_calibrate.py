@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparcal.calibration.calibrate import AUTO, UNCHECKED, calibrate, preview, screen
+from sparcal.calibration.calibrate import UNCHECKED, calibrate, preview, screen
+from sparcal.calibration.defaults import AUTO
 from sparcal.calibration.selection import candidates
 from sparcal.calibration.self_test import count_found
 from sparcal.calibration.thresholds import find_threshold

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from sparcal.calibration.checks import Check
-from sparcal.calibration.thresholds import FALSE_REJECT
+from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.cli import run
 from sparcal.cli.calibrate import check_rows
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 from sparcal import score_lot
 from sparcal.calibration.calibrate import OWN_PARTS
+from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.held_out import FOLDS
-from sparcal.calibration.planted_parts import PLANTED
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors import PaDiM, PatchCore
 from sparcal.errors import ArtifactError, BusyError, DataError, WeightsError

@@ -10,10 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
-from sparcal.calibration.calibrate import AUTO, Progress, calibrate
+from sparcal.calibration.calibrate import Progress, calibrate
 from sparcal.calibration.checks import check_number, check_threshold
+from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.calibration.inputs import CalibrationInputs
-from sparcal.calibration.thresholds import FALSE_REJECT, check_rate
+from sparcal.calibration.thresholds import check_rate
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError, NotFittedError
 from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, refuse_tiling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from sparcal.calibration.calibrate import AUTO
+from sparcal.calibration.defaults import AUTO
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
 from sparcal.types import Correction, Features

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from sparcal.calibration.thresholds import FALSE_REJECT, find_threshold
+from sparcal.calibration.defaults import FALSE_REJECT
+from sparcal.calibration.thresholds import find_threshold
 from sparcal.detectors.padim import PaDiM
 from sparcal.integrations.anomalib import LotCalibrator
 from sparcal.integrations.anomalib.bank import find_rows

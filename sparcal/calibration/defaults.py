@@ -1,0 +1,7 @@
+"""What is taken where nothing is asked for; the command line reads these without loading anything heavy."""
+
+from __future__ import annotations
+
+AUTO = "auto"  # the correction under which planted defects stand out best
+FALSE_REJECT = 0.05  # share of good parts that may be rejected
+PLANTED = 64  # plain defects of a self-test; faint ones come on top
