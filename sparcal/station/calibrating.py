@@ -26,7 +26,8 @@ from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
 from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
-from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE, lot_record, write_lot, write_lot_files
+from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
+from sparcal.station.lot_writing import lot_record, write_lot, write_lot_files
 from sparcal.types import Features
 
 if TYPE_CHECKING:

@@ -13,25 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparcal.artifacts import load
-from sparcal.calibration.threshold_effect import ThresholdEffect, counted, effect_of
 from sparcal.calibration.thresholds import Threshold
-from sparcal.corrections import STATION_REFERENCE, Identity
 from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, content_hash
-from sparcal.imaging.encode import EncodedImage, encode_one, stranger
 from sparcal.imaging.find import image_sources
-from sparcal.imaging.maps import MapRule, native_map
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import Failure, name_of
-from sparcal.score import CalibratedDetector
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 from sparcal.threads import in_order
-from sparcal.types import Correction, Detector
 
 if TYPE_CHECKING:
+    from sparcal.calibration.threshold_effect import ThresholdEffect
+    from sparcal.imaging.encode import EncodedImage
+    from sparcal.imaging.maps import MapRule
+    from sparcal.score import CalibratedDetector
     from sparcal.station.station import Station
+    from sparcal.types import Correction, Detector
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +55,8 @@ class Judgement:
 
     def heat(self) -> NDArray[np.float32] | None:
         """The score of every native pixel, (H, W); None where the image could not be scored."""
+        from sparcal.imaging.maps import native_map
+
         if self.cell is None or self.geometry is None or self.rule is None:
             return None
         return native_map(self.cell, self.rule, self.geometry, outside=self.outside)
@@ -107,11 +107,15 @@ class Lot:
         """One line that says by what images are judged."""
         if self.name is None:
             return "The station's own reference, not calibrated to any lot"
+        from sparcal.corrections import STATION_REFERENCE
+
         how = "the station's own reference" if self.record.correction == STATION_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
 
     def effect_of(self, threshold: float) -> ThresholdEffect:
         """Good parts that an image threshold would reject, and planted defects that it would find."""
+        from sparcal.calibration.threshold_effect import counted, effect_of
+
         record = self.record
         tested = record.self_test
         planted = None if tested is None else [one.score for one in tested.defects if one.plain]
@@ -120,6 +124,10 @@ class Lot:
     @cached_property
     def calibrated(self) -> CalibratedDetector:
         """Correction and detector, as they were written."""
+        from sparcal.artifacts import load
+        from sparcal.corrections import Identity
+        from sparcal.score import CalibratedDetector
+
         own = CORRECTION_FILE not in self.record.files
         correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE))
         detector: Detector = load(self._file(REFERENCE_FILE))
@@ -154,6 +162,8 @@ class Lot:
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
+        from sparcal.imaging.encode import encode_one
+
         encoder, _ = self.station.encoder, self.calibrated  # loaded here, before threads ask for it
 
         def work(job: tuple[int, ImageSource]) -> Judgement:
@@ -165,6 +175,8 @@ class Lot:
 
     def judge(self, image: EncodedImage) -> Judgement:
         """Judge an image that the station's encoder has encoded already."""
+        from sparcal.imaging.encode import stranger
+
         reason = stranger(image, self.station.grids, self.record.kinds)
         if reason is not None:
             return self._failed(Failure(image.path, reason), None, image.sha256)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparcal.calibration.self_test import SelfTest
-from sparcal.imaging.camera_format import CameraFormat
-from sparcal.imaging.encode import Grids
+if TYPE_CHECKING:
+    from sparcal.calibration.self_test import SelfTest
+    from sparcal.imaging.camera_format import CameraFormat
+    from sparcal.imaging.encode import Grids
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class StationRecord:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> StationRecord:
         """The record that `to_json` wrote."""
+        from sparcal.calibration.self_test import SelfTest
+
         tested = data.get("self_test")
         changed: dict[str, Any] = {
             "tested": tuple(data.get("tested", ())),

@@ -6,29 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sparcal.calibration.calibrate import Progress
-from sparcal.calibration.checks import Check
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
-from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
-from sparcal.corrections import CORRECTIONS
 from sparcal.errors import ArtifactError, DataError, WeightsError
 from sparcal.files.json_record import now, read_json, write_json
-from sparcal.hosts import load_host
 from sparcal.imaging.decode import ImageSource
-from sparcal.imaging.encode import Grids
 from sparcal.imaging.find import image_sources
-from sparcal.station.calibrating import Request, calibrate_lot, look_at, test_again
-from sparcal.station.features import FeatureStore
-from sparcal.station.fit import encoder_text, fit_reference, take_in, weights_text
 from sparcal.station.folder import StationFolder
 from sparcal.station.lot import Lot, compare
 from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
-from sparcal.types import Detector, Encoder
+
+if TYPE_CHECKING:
+    from sparcal.calibration.calibrate import Progress
+    from sparcal.calibration.checks import Check
+    from sparcal.calibration.self_test import SelfTest
+    from sparcal.imaging.encode import Grids
+    from sparcal.station.features import FeatureStore
+    from sparcal.types import Detector, Encoder
 
 
 @dataclass(eq=False)
@@ -38,12 +36,15 @@ class Station:
     Args:
         digest: of `record`; lots name it, so that one can tell what they were calibrated from.
         workers: threads that read, encode and score; give torch one thread each when there are several.
+        given: an encoder that is at hand already, and `weights` where a named one finds its file now.
     """
 
     folder: StationFolder
     record: StationRecord
     digest: str
     workers: int = 1
+    given: Encoder | None = None
+    weights: str | Path | None = None
 
     @classmethod
     def fit(  # noqa: PLR0913
@@ -71,10 +72,14 @@ class Station:
             detector: another configuration than the host's own, unfitted.
             progress: called with images done and images in all.
         """
+        from sparcal.station.features import FeatureStore
+        from sparcal.station.fit import encoder_text, fit_reference, take_in, weights_text
+        from sparcal.station.host_parts import host_parts
+
         folder = StationFolder(Path(path))
         folder.prepare()
         sources = image_sources(images)
-        found, configured = _host(host, encoder, weights)
+        found, configured = host_parts(host, encoder, weights)
         about = {
             "host": host,
             "encoder": encoder_text(encoder),
@@ -106,11 +111,9 @@ class Station:
         folder = StationFolder(Path(path))
         written = folder.read_station()
         folder.sweep()
-        station = cls(folder, StationRecord.from_json(written), written["digest"], workers)
+        station = cls(folder, StationRecord.from_json(written), written["digest"], workers, encoder, weights)
         if encoder is not None:
             station._check_encoder(encoder)
-            station.__dict__["encoder"] = encoder
-        station.__dict__["_weights"] = weights
         return station
 
     @property
@@ -126,14 +129,17 @@ class Station:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
+        if self.given is not None:
+            return self.given
         if self.record.encoder == "":
             raise WeightsError(
                 f"The station {self.path} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
             )
-        weights = self.__dict__.get("_weights") or self.record.weights
-        found, _ = _host(self.record.host, self.record.encoder, weights)
-        self._check_encoder(found)
-        return found
+        from sparcal.station.host_parts import host_parts
+
+        encoder, _ = host_parts(self.record.host, self.record.encoder, self.weights or self.record.weights)
+        self._check_encoder(encoder)
+        return encoder
 
     @cached_property
     def detector(self) -> Detector:
@@ -148,6 +154,8 @@ class Station:
         progress: Progress | None = None,
     ) -> Self:
         """Add good parts and fit the station's own reference anew; nothing known is encoded again, lots stay as they are."""
+        from sparcal.station.fit import fit_reference, take_in
+
         sources = image_sources(images)
         record = self.record
         about = {name: getattr(record, name) for name in ("host", "encoder", "weights", "encoder_id")}
@@ -184,6 +192,9 @@ class Station:
             activate: whether the lot becomes the active one; None means unless a check says stop.
             progress: called with steps done and steps in all.
         """
+        from sparcal.corrections import CORRECTIONS
+        from sparcal.station.calibrating import Request, calibrate_lot
+
         title = clean_name(name)
         check_rate(false_reject)
         if correction != AUTO and correction not in CORRECTIONS:
@@ -198,6 +209,8 @@ class Station:
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
         """Look at calibration images without calibrating: duplicates, alignment, odd ones, shift, expected benefit."""
+        from sparcal.station.calibrating import look_at
+
         return look_at(self, image_sources(normals), FALSE_REJECT)
 
     def self_test(self, lot: str | None = None, *, n: int = PLANTED, seed: int = 0) -> SelfTest:
@@ -207,6 +220,8 @@ class Station:
             lot: its name; None for the active lot, or the station's own reference where none is active.
             n: plain defects; half as many faint ones come on top.
         """
+        from sparcal.station.calibrating import test_again
+
         return test_again(self, self.lot(lot), n, seed)
 
     def lots(self) -> list[Lot]:
@@ -273,6 +288,8 @@ class Station:
 
     def store(self) -> FeatureStore:
         """The training features on disk."""
+        from sparcal.station.features import FeatureStore
+
         store = FeatureStore(self.folder.features, self.record.encoder_id)
         store.refresh()
         return store
@@ -283,16 +300,3 @@ class Station:
                 f"The station {self.path} was fitted with the encoder {self.record.encoder_id}, got {encoder.id}: "
                 "give it the same encoder and weights."
             )
-
-
-def _host(host: str, encoder: str | Encoder | None, weights: str | Path | None) -> tuple[Encoder, Detector]:
-    """The encoder, loaded or as given, and the host's detector for it."""
-    from sparcal.detectors import DETECTORS, for_cell_pixels
-    from sparcal.hosts import find_host
-
-    chosen = find_host(host)
-    if chosen.family == "mutual":
-        raise DataError(f"The host {host} scores a lot against itself and has no reference to keep: use score_lot.")
-    if encoder is None or isinstance(encoder, str):
-        return load_host(host, encoder=encoder, weights=weights)
-    return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
