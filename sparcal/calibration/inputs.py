@@ -6,12 +6,11 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from sparcal.calibration.held_out import Folds, spaced
 from sparcal.imaging.preprocess import Geometry
-from sparcal.types import Detector, Features, keeps_rows
+from sparcal.types import Detector, Features
 
 FEW_IMAGES = 32  # of the station's, for comparing candidates; the one taken is judged again on all
 
@@ -37,28 +36,19 @@ class CalibrationInputs:
     workers: int = 1
 
     def few(self) -> CalibrationInputs:
-        """The same with at most FEW_IMAGES images, and of a coreset the rows that lie in them; without folds."""
+        """The same with at most FEW_IMAGES images, without folds.
+
+        A coreset is chosen anew: of one that covers all images together, the rows that lie in a few leave gaps.
+        """
         if len(self.reference) <= FEW_IMAGES:
             return self
         kept = spaced(len(self.reference), FEW_IMAGES)
         reference = self.reference[kept]
         return replace(
             self,
-            detector=_on_images(self.detector, reference, kept),
+            detector=copy.copy(self.detector).fit(reference),
             reference=reference,
             geometries=[self.geometries[i] for i in kept],
             hashes=[self.hashes[i] for i in kept],
             folds=Folds((), ()),
         )
-
-
-def _on_images(detector: Detector, reference: Features, kept: Sequence[int]) -> Detector:
-    """The detector on the features of some images only."""
-    if not keeps_rows(detector):
-        return copy.copy(detector).fit(reference)
-    cells = reference.levels[0].shape[1] * reference.levels[0].shape[2]
-    place = torch.full((int(detector.rows.max()) // cells + 1,), -1)
-    place[[i for i in kept if i < len(place)]] = torch.tensor([n for n, i in enumerate(kept) if i < len(place)])
-    image = place[detector.rows // cells]
-    rows = image[image >= 0] * cells + (detector.rows % cells)[image >= 0]
-    return detector.restricted_to(reference, rows)

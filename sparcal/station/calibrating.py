@@ -11,14 +11,15 @@ import torch
 
 from sparcal.calibration.calibrate import ShownParts, calibrate, preview
 from sparcal.calibration.checks import Check
-from sparcal.calibration.defaults import PLANTED
+from sparcal.calibration.defaults import AUTO, PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
 from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
-from sparcal.corrections import STATION_REFERENCE
+from sparcal.calibration.thresholds import check_rate
+from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
@@ -50,9 +51,16 @@ class Request:
     operator: str | None
     activate: bool | None
 
+    def __post_init__(self) -> None:
+        check_rate(self.false_reject)
+        if self.correction != AUTO and self.correction not in CORRECTIONS:
+            raise DataError(
+                f"There is no correction {self.correction!r}; choose from {AUTO}, {', '.join(CORRECTIONS)}."
+            )
+
 
 def calibrate_lot(
-    station: Station, sources: Sequence[ImageSource], request: Request, progress: Callable[[int, int], None]
+    station: Station, sources: Sequence[ImageSource], request: Request, progress: Callable[[int, int], None] | None
 ) -> None:
     """Calibrate to a lot from its good parts, check, test, and write the lot."""
     from sparcal.station.self_test_page import write_self_test_page
@@ -66,7 +74,7 @@ def calibrate_lot(
         correction=request.correction,
         false_reject=request.false_reject,
         seed=LOT_SEED,
-        progress=progress,
+        progress=progress or (lambda _done, _total: None),
     )
     own_reference = station.folder.references / station.record.reference / REFERENCE_FILE
     with station.folder.workplace() as temporary:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
-from sparcal.calibration.thresholds import Threshold, by_hand, check_rate
+from sparcal.calibration.thresholds import Threshold, by_hand
 from sparcal.errors import ArtifactError, DataError, WeightsError
 from sparcal.files.json_record import now, read_json, write_json
 from sparcal.imaging.decode import ImageSource
@@ -192,19 +192,15 @@ class Station:
             activate: whether the lot becomes the active one; None means unless a check says stop.
             progress: called with steps done and steps in all.
         """
-        from sparcal.corrections import CORRECTIONS
         from sparcal.station.calibrating import Request, calibrate_lot
 
         title = clean_name(name)
-        check_rate(false_reject)
-        if correction != AUTO and correction not in CORRECTIONS:
-            raise DataError(f"There is no correction {correction!r}; choose from {AUTO}, {', '.join(CORRECTIONS)}.")
+        request = Request(title, correction, false_reject, operator, activate)
         if self.folder.lot(title).exists():
             raise DataError(
                 f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
             )
-        request = Request(title, correction, false_reject, operator, activate)
-        calibrate_lot(self, image_sources(normals), request, progress or (lambda _done, _total: None))
+        calibrate_lot(self, image_sources(normals), request, progress)
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:

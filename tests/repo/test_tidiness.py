@@ -23,6 +23,7 @@ DEFINED_TWICE = {
 
 # Tests that cover modules which have no test file of their own name.
 COVERS = {
+    "cli/test_calibrate.py": ("calibration/defaults",),
     "calibration/test_held_out.py": ("calibration/kept_rows", "calibration/thin_reference"),
     "bench/datasets/test_datasets.py": (
         *("bench/datasets/aebad_s", "bench/datasets/catalogue", "bench/datasets/check", "bench/datasets/dataset"),
@@ -83,8 +84,9 @@ COVERS = {
     "server/work/test_handlers.py": ("server/data/parts",),
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
     "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
+    "station/test_calibrating.py": ("station/lot_writing",),
     "station/test_lot.py": ("station/lot_record",),
-    "station/test_station.py": ("station/features", "station/folder", "station/record"),
+    "station/test_station.py": ("station/features", "station/folder", "station/host_parts", "station/record"),
     "system/web/test_faults.py": (*("server/work/calibrating", "server/work/loaded", "server/work/supervisor"),),
     "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),
 }

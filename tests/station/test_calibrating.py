@@ -84,10 +84,10 @@ def test_a_normal_that_cannot_be_read_is_named(station, tmp_path):
 @pytest.mark.parametrize(
     "where",
     [
-        "sparcal.station.lot_record.save",
-        "sparcal.station.lot_record.save_file",
+        "sparcal.station.lot_writing.save",
+        "sparcal.station.lot_writing.save_file",
         "sparcal.station.kept_images.open_image",
-        "sparcal.station.lot_record.write_record",
+        "sparcal.station.lot_writing.write_record",
         "sparcal.station.folder.settle",
         "sparcal.station.folder.os.write",
     ],
