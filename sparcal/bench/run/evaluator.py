@@ -52,52 +52,52 @@ class Evaluator:
 
     def run(self, unit: Unit) -> tuple[ResultRow, ExamplePicture | None]:
         """The row of a unit, and its picture where one is wanted."""
+        clock = _Clock()
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)  # full-normal shows more than 8 images on purpose
-            started = time.process_time()
-            row, picture = self._run(unit, _Clock())
-            return {**row, "cpu_s": time.process_time() - started}, picture
-
-    def _run(self, unit: Unit, clock: _Clock) -> tuple[ResultRow, ExamplePicture | None]:
-        variant = Variant.parse(unit.variant)
-        check_combination(unit.host, unit.correction, variant)
-        root = self._place.root(unit.dataset)
-        layout = "folder" if unit.dataset == RENDERED else unit.dataset
-        records = list_records(layout, root, category=unit.category)
-        draw = make_draw(
-            records, dataset=unit.dataset, category=unit.category, k=unit.k, seed=unit.seed, variant=variant
-        )
-        row = new_row(unit, draw, root, self._place)
-        row["evaluation"] = self._digest(draw.evaluated)
-        if draw.undefined:
-            return {**row, "status": "undefined", "reason": draw.undefined}, None
-        contender = self._load(unit)
-        row |= {"encoder_id": contender.encoder.id, "detector": repr(contender.detector)}
-        with clock("extract_s"):
-            lot, row["extracted"] = self._features(unit, contender, records)
-        if contender.detector is None:
-            with clock("correct_s"):
-                row["diagnostics"] = diagnose(lot.take(draw.calibration), lot, draw)
-            return {**row, **clock.times}, None
-        comparison = _Comparison(unit, variant, draw, contender.detector, lot)
-        geometries = [lot.geometries[i] for i in lot.positions(draw.evaluated)]
-        with clock("base_s"):
-            base = self._base(comparison, contender)
-        with clock("measure_s"):
-            metrics = self._base_metrics(comparison, contender, base, geometries)
-        row |= {f"base_{name}": metrics[name] for name in METRICS}
-        corrected, rule = base, contender.detector.map_rule
-        if unit.correction != "identity":
-            with clock("correct_s"):
-                corrected = self._corrected(comparison, contender, records)
+            variant = Variant.parse(unit.variant)
+            check_combination(unit.host, unit.correction, variant)
+            root = self._place.root(unit.dataset)
+            layout = "folder" if unit.dataset == RENDERED else unit.dataset
+            records = list_records(layout, root, category=unit.category)
+            draw = make_draw(
+                records, dataset=unit.dataset, category=unit.category, k=unit.k, seed=unit.seed, variant=variant
+            )
+            row = new_row(unit, draw, root, self._place)
+            row["evaluation"] = self._digest(draw.evaluated)
+            if draw.undefined:
+                return {**row, "status": "undefined", "reason": draw.undefined, **clock.seconds()}, None
+            contender = self._load(unit)
+            row |= {"encoder_id": contender.encoder.id, "detector": repr(contender.detector)}
+            with clock("extract_s"):
+                lot, row["extracted"] = self._features(unit, contender, records)
+            if contender.detector is None:
+                with clock("correct_s"):
+                    row["diagnostics"] = diagnose(lot.take(draw.calibration), lot, draw)
+                return {**row, **clock.seconds()}, None
+            comparison = _Comparison(unit, variant, draw, contender.detector, lot)
+            geometries = [lot.geometries[i] for i in lot.positions(draw.evaluated)]
+            with clock("base_s"):
+                base = self._base(comparison, contender)
             with clock("measure_s"):
-                metrics = measure(draw.evaluated, corrected, geometries, rule)
-        row |= {f"corrected_{name}": metrics[name] for name in METRICS}
-        picture = None
-        if unit.picture:
-            position = example_image(draw.evaluated, geometries)
-            picture = take_picture(draw.evaluated[position], geometries[position], position, base, corrected, rule)
-        return {**row, **clock.times}, picture
+                metrics = self._base_metrics(comparison, contender, base, geometries)
+            row |= {f"base_{name}": metrics[name] for name in METRICS}
+            corrected, rule = base, contender.detector.map_rule
+            if unit.correction != "identity":
+                with clock("correct_s"):
+                    lot, correction = self._correction(comparison, contender, records)
+                    reference = lot.reference if contender.needs_reference else None
+                    corrected = self._score(
+                        contender.detector, lot.take(draw.evaluated), reference, lot.take(draw.calibration), correction
+                    )
+                with clock("measure_s"):
+                    metrics = measure(draw.evaluated, corrected, geometries, rule)
+            row |= {f"corrected_{name}": metrics[name] for name in METRICS}
+            picture = None
+            if unit.picture:
+                position = example_image(draw.evaluated, geometries)
+                picture = take_picture(draw.evaluated[position], geometries[position], position, base, corrected, rule)
+            return {**row, **clock.seconds()}, picture
 
     def _load(self, unit: Unit) -> Contender:
         key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings, category_words(unit))
@@ -179,17 +179,16 @@ class Evaluator:
         kept = self._cache.remember(("metrics", *words), compute)
         return dict(zip(METRICS, kept["metrics"].tolist(), strict=True))
 
-    def _corrected(self, comparison: _Comparison, contender: Contender, records: Sequence[Record]) -> Scores:
-        unit, variant, draw, lot = comparison.unit, comparison.variant, comparison.draw, comparison.lot
-        correction = CORRECTIONS["identity"]()
-        if unit.correction == BATCHNORM:
-            adapted = self._adapt(contender.encoder, draw, variant.source_weight or 0)
-            lot, _ = self._encode(contender, adapted, records, contender.needs_reference, keep=False)
-        else:
-            correction = make_correction(unit.correction, variant)
-        reference = lot.reference if contender.needs_reference else None
-        test, calibration = lot.take(draw.evaluated), lot.take(draw.calibration)
-        return self._score(comparison.detector, test, reference, calibration, correction)
+    def _correction(
+        self, comparison: _Comparison, contender: Contender, records: Sequence[Record]
+    ) -> tuple[CategoryFeatures, Correction]:
+        """The correction of a unit and the features it meets: batchnorm corrects the encoder, the others its output."""
+        unit, variant = comparison.unit, comparison.variant
+        if unit.correction != BATCHNORM:
+            return comparison.lot, make_correction(unit.correction, variant)
+        adapted = self._adapt(contender.encoder, comparison.draw, variant.source_weight or 0)
+        lot, _ = self._encode(contender, adapted, records, contender.needs_reference, keep=False)
+        return lot, CORRECTIONS["identity"]()
 
     def _score(
         self,
@@ -238,16 +237,20 @@ class _Comparison:
 
 
 class _Clock:
-    """Seconds per phase."""
+    """Seconds per phase, and of the processor since the start."""
 
     def __init__(self) -> None:
-        self.times: dict[str, float] = {}
+        self._started = time.process_time()
+        self._phases: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.times[phase] = self.times.get(phase, 0.0) + time.perf_counter() - start
+        self._phases[phase] = self._phases.get(phase, 0.0) + time.perf_counter() - start
+
+    def seconds(self) -> dict[str, float]:
+        return {**self._phases, "cpu_s": time.process_time() - self._started}
 
 
 def make_correction(name: str, variant: Variant) -> Correction:

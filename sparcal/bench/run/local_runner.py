@@ -34,8 +34,23 @@ def run_local(
     units: Sequence[Unit], workplace: Workplace, *, workers: int, progress: UnitProgress | None = None
 ) -> list[Failed]:
     """Run units and keep their rows; returns those that failed. A single worker runs in this process."""
-    if workers == 1 or len(units) <= 1:
-        return _run_here(units, workplace, progress)
+    if workers > 1 and len(units) > 1:
+        return _run_in_team(units, workplace, workers, progress)
+    failed: list[Failed] = []
+    with thread_budget(workplace.threads):
+        evaluator = Evaluator(workplace)
+        for done, unit in enumerate(units, start=1):
+            reason = work_off(unit, evaluator, workplace)
+            if reason:
+                failed.append(Failed(unit, reason))
+            if progress is not None:
+                progress(done, len(units), len(failed))
+    return failed
+
+
+def _run_in_team(
+    units: Sequence[Unit], workplace: Workplace, workers: int, progress: UnitProgress | None
+) -> list[Failed]:
     team = _Team(workplace, deque(deque(group) for _, group in groupby(units, key=lambda unit: unit.feature_group)))
     failed: list[Failed] = []
     tries: Counter[str] = Counter()
@@ -66,19 +81,6 @@ def died(unit: Unit, workplace: Workplace, exit_code: int | None) -> str:
     reason = f"The worker process died with exit code {exit_code}, {_TRIES} times: it may have run out of memory."
     RunFolder(Path(workplace.results)).fail(unit, reason, "")
     return reason
-
-
-def _run_here(units: Sequence[Unit], workplace: Workplace, progress: UnitProgress | None) -> list[Failed]:
-    failed: list[Failed] = []
-    with thread_budget(workplace.threads):
-        evaluator = Evaluator(workplace)
-        for done, unit in enumerate(units, start=1):
-            reason = work_off(unit, evaluator, workplace)
-            if reason:
-                failed.append(Failed(unit, reason))
-            if progress is not None:
-                progress(done, len(units), len(failed))
-    return failed
 
 
 @dataclass(eq=False)
