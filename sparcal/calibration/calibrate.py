@@ -135,9 +135,9 @@ def calibrate(
     name = correction if isinstance(correction, str) else type(correction).__name__
     choice = _choose(screening, parts) if name == AUTO else asked_for(name, settings)
     progress(2, 5)
-    base = not_seen(CalibratedDetector(Identity(), inputs.detector), parts.features, parts.geometries, parts.planted)
-    progress(3, 5)
     calibrated = CalibratedDetector(Identity(), inputs.detector)
+    base = not_seen(calibrated, parts.features, parts.geometries, parts.planted)
+    progress(3, 5)
     if choice.correction != STATION_REFERENCE:
         chosen = correction if not isinstance(correction, str) else CORRECTIONS[choice.correction](**choice.settings)
         calibrated = calibrate_on_rows(inputs.detector, chosen, inputs.reference, parts.features)

@@ -79,7 +79,7 @@ def candidates(k: int) -> tuple[CandidateCorrection, ...]:
     for _, name in offered:
         entry = CORRECTIONS[name]
         ranks = lower_ranks(k) if entry.kind is SPARC and entry.settings else ()
-        found += [*(CandidateCorrection(name, {"rank": rank}) for rank in ranks), CandidateCorrection(name)]
+        found += [CandidateCorrection(name), *(CandidateCorrection(name, {"rank": rank}) for rank in ranks)]
     return tuple(found)
 
 

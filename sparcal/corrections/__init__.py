@@ -68,7 +68,7 @@ CORRECTIONS: dict[str, CorrectionFacts] = {
         auto=4,
         exportable=True,
     ),
-    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=1, exportable=True),
+    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=2, exportable=True),
     "global-subspace": CorrectionFacts(
         "Global subspace", GlobalSubspace, removes="the ways in which the lot's good parts differ anywhere in the image"
     ),
@@ -79,7 +79,7 @@ CORRECTIONS: dict[str, CorrectionFacts] = {
         exportable=True,
     ),
     "coral": CorrectionFacts("CORAL", Coral, removes="the difference in mean and covariance"),
-    "normals": CorrectionFacts("Normals added to the reference", NormalsInReference, auto=2, exportable=True),
+    "normals": CorrectionFacts("Normals added to the reference", NormalsInReference, auto=1, exportable=True),
     "sparc-normals": CorrectionFacts(
         "SPARC, normals added to the reference",
         NormalsInReference,

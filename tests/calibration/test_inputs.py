@@ -40,14 +40,12 @@ def test_few_images_are_evenly_spaced_and_a_detector_is_fitted_on_them():
     assert few.folds.left_out == ()
 
 
-def test_of_a_coreset_the_rows_of_the_images_that_stay_are_kept():
+def test_the_coreset_of_a_few_images_covers_them_without_the_others():
     whole = inputs(80, PatchCore(coreset=0.2, map_rule=MapRule(8)))
     few = whole.few()
-    kept, cells = spaced(80, FEW_IMAGES), 4 * 5
-    points = whole.reference.levels[0].flatten(0, 2)
-    expected = [points[row] for row in whole.detector.rows.tolist() if row // cells in kept]
-    assert torch.equal(few.detector.bank_, torch.stack(expected))
-    assert torch.equal(few.reference.levels[0].flatten(0, 2)[few.detector.rows], few.detector.bank_)
+    kept = whole.reference[spaced(80, FEW_IMAGES)]
+    assert torch.equal(few.reference.levels[0], kept.levels[0])
+    assert torch.equal(few.detector.bank_, PatchCore(coreset=0.2, map_rule=MapRule(8)).fit(kept).bank_)
 
 
 def test_the_whole_is_not_changed():
