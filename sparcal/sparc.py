@@ -20,6 +20,7 @@ from sparcal.memory import uninitialised
 from sparcal.types import Features, Side, fitted
 
 PAPER_LARGEST_K = 8
+MOST_NORMALS = 32  # a lot may show; beyond the paper's 8 its own self-test is the evidence
 
 # A direction counts as disagreement only if it is longer than this share of the raw features' length. Encoders
 # compute in float32, so a shorter one is rounding; judged against the centred matrix it would always look large.
@@ -191,9 +192,10 @@ def check_calibration(calibration: Features, who: str) -> int:
     if k < 2:
         raise DataError(f"{who} needs at least 2 calibration images, got {k}: one image has no disagreement.")
     check_finite(calibration, f"{who}'s calibration features")
-    if k > PAPER_LARGEST_K:
+    if k > MOST_NORMALS:
         warnings.warn(
-            f"{who} was given {k} calibration images: that works, but the paper's evidence ends at {PAPER_LARGEST_K}.",
+            f"{who} was given {k} calibration images: that works, but nobody has measured more than {MOST_NORMALS}, and the "
+            f"paper's evidence ends at {PAPER_LARGEST_K}.",
             EvidenceWarning,
             stacklevel=3,
         )

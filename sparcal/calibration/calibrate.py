@@ -34,7 +34,7 @@ from sparcal.score import CalibratedDetector
 from sparcal.types import Correction, Features
 
 UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
-OWN_PARTS = 24  # of the station's, scored under the correction that is taken
+OWN_PARTS = 30  # of the station's, scored under the correction that is taken
 
 Progress = Callable[[int, int], None]
 
@@ -144,18 +144,16 @@ def calibrate(
     taken = _judge_good_parts(inputs, parts, choice.correction, calibrated, base)
     progress(4, 5)
     lot = taken.lot
-    image, peak = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
-    thresholds = (
-        find_threshold(taken.own[0].numpy(), image, false_reject),
-        find_threshold(taken.own[1].numpy(), peak, false_reject),
-    )
+    sides = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
+    image, pixel = (find_threshold(own.numpy(), side, false_reject) for own, side in zip(taken.own, sides, strict=True))
+    thresholds = (image, pixel)
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
     choice = _describe(choice, len(parts.images), before, tested, asked=correction != AUTO)
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),
         look.check_help(choice),
-        look.check_threshold(thresholds[0], image, parts.names),
+        look.check_threshold(image, sides[0], parts.names),
         look.check_self_test(tested),
     )
     maps = {} if screening.statistics is None else {"removed": screening.statistics.removed}

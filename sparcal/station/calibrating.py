@@ -25,6 +25,7 @@ from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
+from sparcal.sparc import MOST_NORMALS
 from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from sparcal.station.station import Station
 
 LEAST_NORMALS = 2
-MOST_NORMALS = 32  # the paper measured 2 to 8
 PREVIEWED = 24  # planted defects of a look before calibration
 LOT_SEED = 0
 

@@ -109,11 +109,11 @@ def test_candidates_come_simplest_first_with_lower_ranks_where_there_are_some():
     def names(k):
         return [(one.name, dict(one.settings)) for one in candidates(k)]
 
-    plain = [(name, {}) for name in ("identity", "mean-only", "normals", "sparc")]
+    plain = [(name, {}) for name in ("identity", "normals", "mean-only", "sparc")]
     assert names(3) == [*plain, ("sparc-recentred", {})]
-    assert names(8) == [*plain, ("sparc-recentred", {"rank": 3}), ("sparc-recentred", {})]
+    assert names(8) == [*plain, ("sparc-recentred", {}), ("sparc-recentred", {"rank": 3})]
     ranks = [("sparc-recentred", {"rank": rank}) for rank in (7, 15)]
-    assert names(32) == [*plain, *ranks, ("sparc-recentred", {})]
+    assert names(32) == [*plain, ("sparc-recentred", {}), *ranks]
     for one in candidates(16):
         CORRECTIONS[one.name](**one.settings)
 

@@ -45,8 +45,7 @@ from sparcal.integrations.anomalib.passes import (
 from sparcal.integrations.anomalib.reference_state import ReferenceState, put_reference, reference_state
 from sparcal.integrations.anomalib.unchecked import unfitted, why_unchecked
 from sparcal.score import rebuild
-from sparcal.sparc import EvidenceWarning, check_finite
-from sparcal.station.calibrating import MOST_NORMALS
+from sparcal.sparc import MOST_NORMALS, EvidenceWarning, check_finite
 from sparcal.types import Correction, Detector, Features, fitted
 
 FEWEST_NORMALS = 2
