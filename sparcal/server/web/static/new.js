@@ -185,12 +185,12 @@ function showResult() {
     const byHand = slider.dataset.touched === "yes";
     const threshold = byHand ? Number(slider.value) : result.threshold;
     after.move(threshold);
-    const good = [...own, ...lot];
+    const good = lot.length ? lot : own; // the lot speaks for itself; the station's many parts would dilute it
     const above = good.filter((score) => score > threshold).length;
     const planted = result.self_test?.defects?.filter((each) => each.plain).map((each) => each.score);
     const caught = planted ? `, finds ${planted.filter((score) => score > threshold).length} of ${planted.length} planted defects` : "";
     find("#rate").textContent = byHand
-      ? `Rejects ${lot.filter((score) => score > threshold).length} of ${lot.length} good parts of this lot and ${own.filter((score) => score > threshold).length} of ${own.length} of the station's${caught} (${percent(above / good.length)} in all)`
+      ? `Rejects ${above} of ${good.length} good parts of ${lot.length ? "this lot" : "the station"}${caught}`
       : `Rejects ${result.free ? `at most ${percent(result.false_reject)} of good parts` : `good parts as seldom as so few can promise (at most ${percent(result.false_reject)} was asked for)`}${caught}`;
     find("#threshold-note").textContent = byHand ? "Set by hand; it is recorded as such." : result.threshold_sentence;
     find("#reset").hidden = !byHand;

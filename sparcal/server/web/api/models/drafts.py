@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.server.data.corrections import CHOSEN_BY_EVIDENCE, offered_corrections
 from sparcal.server.web.api.models.fields import LotName, Model, Reason, Sha, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
@@ -46,7 +47,7 @@ class CalibrationBody(Signed):
 
     images: list[Sha] = Field(max_length=64, description="The images that whoever signs saw marked as good.")
 
-    false_reject: float = Field(0.05, gt=0, lt=1, description="Share of good parts that may be rejected.")
+    false_reject: float = Field(FALSE_REJECT, gt=0, lt=1, description="Share of good parts that may be rejected.")
     correction: OfferedCorrection = "auto"
 
 
