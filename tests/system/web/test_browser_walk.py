@@ -73,7 +73,7 @@ def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, served
         assert picture.evaluate("image => image.naturalWidth") > 0
     computed = page.locator("#rate").inner_text()
     page.locator("#threshold").evaluate("s => { s.value = s.min; s.dispatchEvent(new Event('input')); }")
-    expect(page.locator("#rate")).to_contain_text("100 %")
+    expect(page.locator("#rate")).to_contain_text("Rejects 8 of 8 good parts of this lot")
     page.locator("#reset").click()
     expect(page.locator("#rate")).to_have_text(computed)
     photograph(page, album, "new-lot-result")
