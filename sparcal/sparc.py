@@ -194,7 +194,7 @@ def check_calibration(calibration: Features, who: str) -> int:
     check_finite(calibration, f"{who}'s calibration features")
     if k > MOST_NORMALS:
         warnings.warn(
-            f"{who} was given {k} calibration images: that works, but nobody has measured more than {MOST_NORMALS}, and the "
+            f"{who} was given {k} calibration images: that works, but a lot takes {MOST_NORMALS} at most, and the "
             f"paper's evidence ends at {PAPER_LARGEST_K}.",
             EvidenceWarning,
             stacklevel=3,
