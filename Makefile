@@ -15,7 +15,7 @@ help:
 	@echo "make test      all fast tests, and how much of the package they reach"
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
-	@echo "make speed     every hot path against a peer, ten minutes; writes docs/speed.md"
+	@echo "make speed     every hot path against a peer, ten minutes; writes docs/explanation/speed.md"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
@@ -64,7 +64,7 @@ $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 test-anomalib: $(ANOMALIB)/.ready
 	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/integrations/anomalib
 
-# Under ten minutes on two cores that do nothing else; writes docs/speed.md.
+# Under ten minutes on two cores that do nothing else; writes docs/explanation/speed.md.
 speed: $(ANOMALIB)/.ready
 	$(ANOMALIB)/bin/python -m speed
 

@@ -93,7 +93,7 @@ HOSTS: dict[str, Host] = {
             ),
         ),
         # Short side and crop, as CLIP's own preprocessing has it: on 4:1 images the paper's WinCLIP localises like the
-        # hosts that crop (docs/hosts.md).
+        # hosts that crop (docs/reference/hosts.md).
         Host(
             name="winclip",
             title="WinCLIP",

@@ -1,4 +1,4 @@
-"""Run the benchmarks, print one table, and write docs/speed.md.
+"""Run the benchmarks, print one table, and write docs/explanation/speed.md.
 
     python -m speed            those with a goal on the page, in full: ten minutes on two idle cores
     python -m speed sparc lot  some, by name, the longer ones too; nothing is written
@@ -29,7 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "speed.md", help="where the page goes")
+    parser.add_argument(
+        "--page", type=Path, default=ROOT / "docs" / "explanation" / "speed.md", help="where the page goes"
+    )
     options = parser.parse_args()
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")

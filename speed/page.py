@@ -1,4 +1,4 @@
-"""What was measured, as a table for the terminal and as docs/speed.md with its picture."""
+"""What was measured, as a table for the terminal and as docs/explanation/speed.md with its picture."""
 
 from __future__ import annotations
 

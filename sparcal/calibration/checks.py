@@ -31,11 +31,11 @@ from sparcal.types import Features
 
 Verdict = Literal["ok", "look", "stop"]
 
-# Limits were set on rendered parts, docs/station.md has the measurement: other lights and a camera off by a cell keep
+# Limits were set on rendered parts, docs/reference/station.md has the measurement: other lights and a camera off by a cell keep
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
 ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
-# Standard deviations above the other parts, tuned on photographs of bottles and on rendered plates; docs/station.md.
+# Standard deviations above the other parts, tuned on photographs of bottles and on rendered plates; docs/explanation/planted-defects.md.
 ODD, CONSPICUOUS = 5.0, 3.5
 ALONE = 3.3  # of the part's typical cell; beyond it a light or fixture explains more than a defect would
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give

@@ -6,7 +6,7 @@ rebuilt without that part.
 
 PatchCore's coreset, which costs more than all the rest, is chosen by the station, once for its reference and once per
 fold, on uncorrected features. For a lot the chosen rows stay and only their features change; scores then differ by 1 to
-3 % from choosing anew, in either direction, and docs/speed.md says what that saves.
+3 % from choosing anew, in either direction, and docs/explanation/speed.md says what that saves.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ not expected to look better than training parts.
 
 A rate that holds on average is not yet one that holds for the lot at hand: the samples may have been lucky. The share of
 all parts above the r-th smallest of n samples follows a beta distribution with n + 1 - r and r, whatever theirs is, so
-each threshold also states what 19 of 20 lots stay below. docs/thresholds.md has the measured rates.
+each threshold also states what 19 of 20 lots stay below. docs/explanation/thresholds.md has the measured rates.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Four modes, because the SPARC paper does not say which one its numbers are from:
                            corrected windows too
     zero_shot              texts alone, no references; no correction reaches it
 
-The default is patch_only; docs/hosts.md has the argument. In short: the paper reports +16.4 points of image AUROC on
+The default is patch_only; docs/reference/hosts.md has the argument. In short: the paper reports +16.4 points of image AUROC on
 MVTec AD 2 from correcting patch features, and in WinCLIP+ these are a third of a map whose maximum is half of the image
 score, which leaves no room for that; and its base on VisA falls where texts do well and rises where they do badly.
 

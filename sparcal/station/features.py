@@ -6,7 +6,7 @@ content; the store belongs to one encoder, whose id is in every header. Shards a
 work which was cut short is picked up where the last shard ended.
 
 Features are kept in half precision, and in single precision where they do not fit its range. They come back as
-float32. Scores move by less than one part in a thousand; docs/station.md has the measurement.
+float32. Scores move by less than one part in a thousand; docs/reference/station.md has the measurement.
 """
 
 from __future__ import annotations

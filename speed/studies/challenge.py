@@ -3,7 +3,7 @@
     python -m speed.studies.challenge OUT [--case "plate, one lamp"] [--k 8]
 
 Fits a station on rendered parts in the folder OUT, calibrates a lot of it, judges good and bad parts that nothing has
-seen, and names the page. The picture of docs/station.md comes from this page.
+seen, and names the page. The picture of docs/explanation/planted-defects.md comes from this page.
 """
 
 from __future__ import annotations

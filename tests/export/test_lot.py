@@ -346,7 +346,7 @@ def command(station):
 
 
 def test_the_script_of_the_export_page_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs/export.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/how-to/export.md").read_text()
     (script,) = re.findall(r"```python\n(.*?)```", page, re.S)
     write_parts(tmp_path / "parts")
     monkeypatch.chdir(tmp_path)

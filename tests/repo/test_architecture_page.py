@@ -13,8 +13,8 @@ from tests.repo.test_architecture import INNER, ROOMS
 from tests.support.source_tree import MODULES
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_the_rooms_are_those_of_the_package_in_order():

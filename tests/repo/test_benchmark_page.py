@@ -11,7 +11,7 @@ from sparcal.cli import run
 from tests.support.tiny_bench import COUNTS
 from tests.support.trees import write_tree
 
-PAGE = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "benchmark.md").read_text()
 
 
 def test_every_experiment_is_listed():

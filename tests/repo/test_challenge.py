@@ -1,4 +1,4 @@
-"""The study that makes the picture of docs/station.md: a case that exists, and a report with its counts."""
+"""The study that makes the picture of docs/explanation/planted-defects.md: a case that exists, and a report with its counts."""
 
 from __future__ import annotations
 

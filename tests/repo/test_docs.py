@@ -14,7 +14,7 @@ from sparcal.hosts import HOSTS
 from sparcal.rendering.parts import make_demo
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_six_lines_of_the_readme_run(tmp_path, monkeypatch, capsys):
@@ -32,7 +32,7 @@ def test_the_six_lines_of_the_readme_run(tmp_path, monkeypatch, capsys):
 
 
 def test_every_function_of_the_method_page_exists():
-    names = re.findall(r"`(sparcal\.[\w.]+)`", (ROOT / "docs/method.md").read_text())
+    names = re.findall(r"`(sparcal\.[\w.]+)`", (ROOT / "docs/explanation/method.md").read_text())
     assert names
     for name in names:
         module, _, attribute = name.rpartition(".")
@@ -46,7 +46,7 @@ def test_local_links_lead_somewhere(page):
 
 
 def test_the_hosts_page_names_every_host():
-    text = (ROOT / "docs/hosts.md").read_text()
+    text = (ROOT / "docs/reference/hosts.md").read_text()
     assert all(name in text or name.replace("anomalyclip-m", "-m") in text for name in HOSTS)
 
 

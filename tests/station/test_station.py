@@ -532,7 +532,7 @@ def test_the_record_is_plain_json(station):
 
 @pytest.mark.slow
 def test_half_precision_moves_scores_by_less_than_a_thousandth(tmp_path):
-    """On the bundled encoder, the claim of docs/station.md."""
+    """On the bundled encoder, the claim of docs/reference/station.md."""
     encoder, detector = load_host("patchcore", encoder="bundled?size=128")
     train, parts = pictures(demo().train), pictures([*demo("lights").lot_good, *demo("lights").lot_bad])
     station = Station.fit(train, path=tmp_path / "s", encoder=encoder)

@@ -1,6 +1,6 @@
 """Host by host: what the paper says, what the authors' code does, where we differ and why, and which test compares.
 
-`deviations` are all that remain; docs/hosts.md repeats them. Whatever is not listed there is meant to be the authors'.
+`deviations` are all that remain; docs/reference/hosts.md repeats them. Whatever is not listed there is meant to be the authors'.
 """
 
 from __future__ import annotations

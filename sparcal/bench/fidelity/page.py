@@ -1,4 +1,4 @@
-"""docs/fidelity.md as text: `sparcal bench fidelity` prints it."""
+"""docs/reference/fidelity.md as text: `sparcal bench fidelity` prints it."""
 
 from __future__ import annotations
 

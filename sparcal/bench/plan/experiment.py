@@ -151,7 +151,7 @@ def parse_experiment(text: str, source: str) -> Experiment:
     _check_keys(data, Experiment, source)
     for name in ("name", "title", "units"):
         if not data.get(name):
-            raise DataError(f"The experiment {source} must give {name}, got none: see docs/benchmark.md.")
+            raise DataError(f"The experiment {source} must give {name}, got none: see docs/reference/benchmark.md.")
     try:
         return Experiment(
             **{

@@ -31,7 +31,7 @@ def test_the_tests_it_names_exist(name):
 
 
 def test_every_deviation_has_a_reason_and_stands_in_the_hosts_page():
-    page = " ".join((ROOT / "docs" / "hosts.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "reference" / "hosts.md").read_text().split())
     for account in ACCOUNTS.values():
         for text in account.deviations:
             assert " because " in text or "cannot read" in text
@@ -41,7 +41,7 @@ def test_every_deviation_has_a_reason_and_stands_in_the_hosts_page():
 def test_the_page_is_what_the_command_prints(capsys):
     assert run(["bench", "fidelity"]) == 0
     assert capsys.readouterr().out == fidelity_page()
-    assert (ROOT / "docs" / "fidelity.md").read_text() == fidelity_page()
+    assert (ROOT / "docs" / "reference" / "fidelity.md").read_text() == fidelity_page()
 
 
 def test_it_says_what_could_not_be_compared():

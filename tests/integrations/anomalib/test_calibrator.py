@@ -290,7 +290,7 @@ def test_winclip_through_the_engine(folder: Path, tmp_path: Path) -> None:
     model, data = winclip(), datamodule(folder)
     run = engine(tmp_path)
     run.fit(model, datamodule=data)
-    assert model.model.reference_images.min() >= 0  # anomalib 2.7 leaves them as they were read; docs/anomalib.md
+    assert model.model.reference_images.min() >= 0  # anomalib 2.7 leaves them as they were read; see how-to/anomalib
     model.model.setup(None, model.pre_processor.transform(model.model.reference_images))
     assert model.model.reference_images.min() < 0
     calibrator = LotCalibrator(model)

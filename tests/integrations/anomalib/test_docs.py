@@ -1,4 +1,4 @@
-"""The script of docs/anomalib.md, run as it stands."""
+"""The script of docs/how-to/anomalib.md, run as it stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from tests.support.anomalib_parts import read, render
 
-PAGE = Path(__file__).parents[3] / "docs" / "anomalib.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "anomalib.md"
 
 
 @pytest.mark.usefixtures("_offline")
