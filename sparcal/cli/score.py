@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli.console import CallError, Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.watch import lot_facts, watch_folder
 
 if TYPE_CHECKING:
     from sparcal.station.judged_folder import Maps, Results
@@ -39,44 +40,57 @@ def score(
 ) -> None:
     """Judge images: pass or fail against the lot's threshold, worst first."""
     from sparcal.imaging.find import find_images
+    from sparcal.station.in_service import LotInService
     from sparcal.station.judged_folder import Results, Wanted, worst_first
     from sparcal.station.station import Station
 
+    _check_call(images, out, watch, idle, engine)
+    with wrong_call():
+        wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
+        found = [] if watch else find_images(images)
+        service = LotInService(Station.open(station, weights=weights, workers=use_cores()), lot)
+        results = None if out is None else Results(out, service.lot, wanted, mixed=watch)
+    there = True
+    if watch and results is not None:
+        there = watch_folder(service, Path(images[0]), results, idle=idle, as_json=as_json)
+        rows = list(results.rows.values())
+    else:
+        say(lot_facts(service.lot)["sentence"])
+        rows = _judge_all(service.lot, _to_judge(found, results), results, engine)
+    if not (watch and as_json):
+        _tell(worst_first(rows), results, as_json)
+    if not there or any(row["verdict"] == "error" for row in rows):
+        raise typer.Exit(1)
+
+
+def _check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, engine: str) -> None:
     if engine not in ("local", "ray"):
         raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
     if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or engine != "local"):
         raise CallError("--watch needs one folder of images, --out and the local engine, got less: give all three.")
     if idle is not None and not watch:
         raise CallError("--idle says when --watch ends, got it without --watch: leave it out.")
-    with wrong_call():
-        wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
-        found = [] if watch else find_images(images)
-        opened = Station.open(station, weights=weights, workers=use_cores())
-        chosen = opened.lot(lot)
-        results = None if out is None else Results(out, chosen, wanted)
-    _tell_by_what(chosen)
-    if watch:
-        assert results is not None
-        _watch(chosen, Path(images[0]), results, idle)
-        rows = list(results.rows.values())
-    else:
-        rows = _judge_all(chosen, found, results, engine)
-    _tell(worst_first(rows), results, as_json)
-    if any(row["verdict"] == "error" for row in rows):
-        raise typer.Exit(1)
+    if idle is not None and not idle >= 0:
+        raise CallError(f"--idle must be a number of seconds of at least 0, got {idle:g}: give another.")
 
 
-def _tell_by_what(lot: Lot) -> None:
-    """By which lot parts are judged, and what its threshold does to good parts and planted defects."""
-    say(f"{lot.title}: the threshold {lot.threshold.value:.4g} {lot.effect_of(lot.threshold.value).sentence}.")
+def _to_judge(found: Sequence[Path], results: Results | None) -> list[Path]:
+    """Each image once; maps and overlays of an earlier run are none."""
+    images = [path for path in dict.fromkeys(found) if results is None or not results.holds(path)]
+    ours = len(set(found)) - len(images)
+    if not images:
+        raise CallError(
+            f"Judging needs images, got {ours} maps and overlays of an earlier run: give the images' folder."
+        )
+    if ours:
+        say(f"{ours} maps and overlays of an earlier run lie among the images; they are left out.")
+    return images
 
 
 def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:
     """Judge what is new; what an earlier run into the same folder has judged stands."""
-    from sparcal.imaging.decode import content_hash
-
     known = {} if results is None else {path: row["sha256"] for path, row in results.rows.items()}
-    todo = [path for path in found if str(path) not in known or known[str(path)] != content_hash(path)]
+    todo = [path for path in found if str(path) not in known or known[str(path)] != _content(path)]
     if results is not None:
         results.require_room(todo)
     rows = []
@@ -90,29 +104,21 @@ def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine:
     return [results.rows[str(path)] for path in found]
 
 
+def _content(path: Path) -> str | None:
+    from sparcal.files.hashing import file_digest
+
+    try:
+        return file_digest(path)
+    except OSError:  # it is judged again, and then reported as what cannot be read
+        return None
+
+
 def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
     if engine == "local":
         return lot.stream(paths)
     from sparcal.station.cluster import stream_on_ray
 
     return stream_on_ray(lot, paths)
-
-
-def _watch(lot: Lot, folder: Path, results: Results, idle: float | None) -> None:
-    """Judge what arrives, once each, until interrupted; a restart goes on where the results end."""
-    from sparcal.station.watch import arrivals
-
-    say(f"Watching {folder}; Ctrl-C ends it.")
-    try:
-        for new in arrivals(folder, results.known, idle_s=idle):
-            for judgement in lot.stream(new):
-                row = results.add(judgement)
-                value = "" if row["score"] is None else f"{row['score']:.4g}"
-                say(f"{row['verdict']:>5}  {value:>8}  {row['path']}")
-            results.finish()
-    except KeyboardInterrupt:
-        say("Stopped.")
-    results.finish()
 
 
 def _tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool) -> None:

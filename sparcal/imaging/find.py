@@ -25,12 +25,12 @@ def find_images(source: Path | str | Sequence[Path | str]) -> list[Path]:
     if not isinstance(source, Path | str):
         images = [path for part in source for path in find_images(part)]
     elif Path(source).is_dir():
-        images = sorted(_walk(Path(source)))
+        images = images_in(Path(source))
     elif Path(source).exists():
         return [Path(source)]
     elif glob.has_magic(str(source)):
         matches = [Path(match) for match in glob.glob(str(source), recursive=True)]
-        inside = {path for folder in matches if folder.is_dir() for path in _walk(folder)}
+        inside = {path for folder in matches if folder.is_dir() for path in images_in(folder)}
         images = sorted(inside | {path for path in matches if path.is_file() and _looks_like_image(path.name)})
     else:
         raise DataError(f"Images must be a file, a folder or a glob pattern, got {source}, which does not exist.")
@@ -41,9 +41,25 @@ def find_images(source: Path | str | Sequence[Path | str]) -> list[Path]:
     return images
 
 
+def images_in(folder: Path) -> list[Path]:
+    """The image files of a folder, at any depth, sorted; none is an answer too.
+
+    A folder that cannot be read is a DataError: what lies in it must not be left out without a word.
+    """
+    return sorted(_walk(folder))
+
+
 def _walk(folder: Path) -> Iterator[Path]:
+    def refused(error: OSError) -> None:
+        where = Path(error.filename)
+        if where != folder and isinstance(error, FileNotFoundError):
+            return  # it went away while the folder above it was read
+        raise DataError(
+            f"The folder {where} must be readable, got {error.strerror}: check that it is there, and its permissions."
+        ) from error
+
     visited: set[str] = set()
-    for root, folders, files in os.walk(folder, followlinks=True):
+    for root, folders, files in os.walk(folder, followlinks=True, onerror=refused):
         real = os.path.realpath(root)
         if real in visited:  # a link that leads back into a folder above it
             folders.clear()

@@ -65,13 +65,18 @@ class StationFolder:
         """One folder per lot."""
         return self.root / "lots"
 
+    @property
+    def overrides(self) -> Path:
+        """Thresholds that somebody set by hand."""
+        return self.root / "overrides"
+
     def lot(self, name: str) -> Path:
         """Where the lot of that name lies or would lie."""
         return self.lots / folder_name(name)
 
     def override(self, name: str | None) -> Path:
         """Where thresholds set by hand for a lot, or for the station's own reference, lie or would lie."""
-        return self.root / "overrides" / (f"{folder_name(name)}.json" if name is not None else "own.reference")
+        return self.overrides / (f"{folder_name(name)}.json" if name is not None else "own.reference")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -197,7 +202,7 @@ class StationFolder:
             _remove_drafts(self.features)
             self._remove_old_references()
         with contextlib.suppress(BusyError, OSError), exclusive(self.root / ".lock", wait_s=0):
-            for folder in (self.root, self.root / "overrides"):
+            for folder in (self.root, self.overrides):
                 _remove_drafts(folder)
             for temporary in self.root.glob(f"{_TEMPORARY}*"):
                 with contextlib.suppress(BusyError), exclusive(temporary / _OWNER, wait_s=0):

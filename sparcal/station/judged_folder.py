@@ -29,13 +29,14 @@ from sparcal.errors import DataError
 from sparcal.files.atomic import atomic_path
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
-from sparcal.station.judged_page import Row, write_page
+from sparcal.station.judged_page import Row, of_this_lot, write_page
 from sparcal.station.lot import Judgement, Lot
 
 Maps = Literal["npy", "tiff", "none"]
 
 JOURNAL = "scores.jsonl"
-COLUMNS = ("path", "score", "threshold", "verdict", "map", "overlay", "sha256", "reason")
+MAPS, OVERLAYS = "maps", "overlays"
+COLUMNS = ("path", "score", "threshold", "verdict", "map", "overlay", "sha256", "reason", "lot")
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,28 @@ class Wanted:
 
 
 class Results:
-    """The results of one lot in a folder; opening it again goes on where it stopped."""
+    """What lots said about images, in a folder; opening it again goes on where it stopped.
 
-    def __init__(self, folder: Path, lot: Lot, wanted: Wanted) -> None:
+    Args:
+        lot: the one that judges now; somebody who watches a folder may set another later.
+        mixed: whether the folder may hold results of other lots and thresholds; each line names its own.
+    """
+
+    def __init__(self, folder: Path, lot: Lot, wanted: Wanted, *, mixed: bool = False) -> None:
         self.folder, self.lot, self.wanted = folder, lot, wanted
         folder.mkdir(parents=True, exist_ok=True)
         self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}
         for row in self.rows.values():
-            if (row["lot"], row["threshold"]) != (lot.name, lot.threshold.value):
+            if not mixed and not of_this_lot(row, lot):
                 raise DataError(
                     f"The folder {folder} holds results of {row['lot'] or 'no lot'} with threshold "
                     f"{row['threshold']:.6g}, got {lot.name or 'no lot'} with {lot.threshold.value:.6g}: give another "
                     "folder, or remove this one."
                 )
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is one of the maps and overlays that are written here, and so no image to judge."""
+        return any(path.absolute().is_relative_to((self.folder / kind).absolute()) for kind in (MAPS, OVERLAYS))
 
     def known(self) -> set[str]:
         """Hashes of what has been judged, also of what could not be."""
@@ -120,7 +130,7 @@ class Results:
         return page.name
 
     def _write_map(self, heat: NDArray[np.float32], stem: str) -> Path:
-        target = self.folder / "maps" / f"{stem}.{self.wanted.maps}"
+        target = self.folder / MAPS / f"{stem}.{self.wanted.maps}"
         with atomic_path(target) as temporary, temporary.open("wb") as stream:
             if self.wanted.maps == "tiff":
                 Image.fromarray(heat).save(stream, format="TIFF")
@@ -129,7 +139,7 @@ class Results:
         return target
 
     def _write_overlay(self, judgement: Judgement, heat: NDArray[np.float32], stem: str) -> Path:
-        target = self.folder / "overlays" / f"{stem}.jpg"
+        target = self.folder / OVERLAYS / f"{stem}.jpg"
         drawn = outlined(np.asarray(open_image(judgement.path), np.uint8), heat, judgement.pixel_threshold)
         with atomic_path(target) as temporary:
             Image.fromarray(drawn).save(temporary, format="JPEG", quality=88)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -33,6 +34,7 @@ def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str
     """
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("fail", "pass", "error")}
     effect = lot.effect_of(lot.threshold.value).sentence
+    scores = [row["score"] for row in rows if row["score"] is not None and of_this_lot(row, lot)]
     values: dict[str, object] = {
         "title": escape(lot.title),
         "fail": counts["fail"],
@@ -41,7 +43,8 @@ def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str
         "threshold": f"{lot.threshold.value:.4g}",
         "sentence": escape(f"{lot.threshold.sentence} The threshold {effect}."),
         "choice": escape(lot.record.choice.sentence),
-        "histogram": _histogram([row["score"] for row in rows if row["score"] is not None], lot.threshold.value),
+        "histogram": _histogram(scores, lot.threshold.value),
+        "others": escape(_others(lot, rows)),
         "would": _would_find(lot, self_test_page),
         "checks": "".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
         "note": f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
@@ -49,6 +52,23 @@ def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
     return write_inline_page(path, "judged_page.html", values)
+
+
+def of_this_lot(row: Row, lot: Lot) -> bool:
+    """Whether a row was judged by this lot at the threshold that it has now."""
+    return (row["lot"], row["threshold"]) == (lot.name, lot.threshold.value)
+
+
+def _others(lot: Lot, rows: Sequence[Row]) -> str:
+    """A sentence on the parts that other lots, or other thresholds, have judged."""
+    counts = Counter((row["lot"], row["threshold"]) for row in rows if not of_this_lot(row, lot))
+    if not counts:
+        return ""
+    by = [
+        f"{count} by {'the own reference' if name is None else f'lot {name}'} at {limit:.4g}"
+        for (name, limit), count in counts.items()
+    ]
+    return f"Judged before the lot or its threshold changed: {', '.join(by)}; they are not in the histogram."
 
 
 def _would_find(lot: Lot, page: str | None) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.find import find_images
+from sparcal.imaging.find import find_images, images_in
 from tests.imaging.conftest import picture
 
 
@@ -74,3 +75,33 @@ def test_nothing_found_is_one_sentence(tmp_path, source, sentence):
 def test_no_sources_at_all():
     with pytest.raises(DataError, match="got none in"):
         find_images([])
+
+
+def test_a_folder_that_cannot_be_read_is_not_left_out_without_a_word(folder, monkeypatch):
+    scandir = os.scandir
+    closed = folder / "closed"
+    closed.mkdir()
+
+    def refuse(path):
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(closed))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"The folder .*closed must be readable, got Permission denied: check"):
+        find_images(folder)
+
+
+def test_a_folder_that_goes_away_meanwhile_is_passed_over(folder, monkeypatch):
+    scandir, gone = os.scandir, folder / "gone"
+    gone.mkdir()
+
+    def vanish(path):
+        if Path(path) == gone:
+            gone.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanish)
+    assert find_images(folder)
+    with pytest.raises(DataError, match="got No such file or directory"):
+        images_in(gone)

@@ -83,7 +83,7 @@ COVERS = {
     "server/web/test_security.py": ("server/data/sessions", "server/refusals", "server/web/app", "server/web/context"),
     "server/work/test_handlers.py": ("server/data/parts",),
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
-    "station/test_judged_folder.py": ("station/judged_page", "station/watch"),
+    "station/test_judged_folder.py": ("station/judged_page",),
     "station/test_calibrating.py": ("station/lot_writing",),
     "station/test_lot.py": ("station/lot_record",),
     "station/test_station.py": ("station/features", "station/folder", "station/host_parts", "station/record"),

@@ -1,9 +1,10 @@
-"""Results in a folder and images that arrive in one: whole files, each image once, a page that stands alone."""
+"""Results in a folder: whole files, rows that name their lot, a page that stands alone."""
 
 from __future__ import annotations
 
-import json
+import csv
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from PIL import Image
 from sparcal.errors import DataError
 from sparcal.station.judged_folder import Results, Wanted, outlined
 from sparcal.station.station import Station
-from sparcal.station.watch import arrivals
 from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
 
 
@@ -108,6 +108,30 @@ def test_results_go_on_where_they_stopped(lot, images, tmp_path):
     lot.station.set_threshold(lot.name)
 
 
+def test_a_folder_that_is_watched_holds_rows_of_several_lots_and_says_which(lot, images, tmp_path):
+    judged(lot, images, tmp_path / "out")
+    own = lot.station.own()
+    again = Results(tmp_path / "out", own, Wanted(), mixed=True)
+    Image.fromarray(demo("moved").lot_good[9].image).save(images / "later.png")
+    for judgement in own.stream([images / "later.png"]):
+        again.add(judgement)
+    page = again.finish().read_text(encoding="utf-8")
+    assert f"3 by lot L &lt;1&gt; at {lot.threshold.value:.4g}; they are not in the histogram" in page
+    assert "aria-label='1 scores'" in page
+    assert page.count("<article") == 4
+    rows = list(csv.DictReader((tmp_path / "out" / "scores.csv").read_text(encoding="utf-8").splitlines()))
+    assert sorted(row["lot"] for row in rows) == ["", "L <1>", "L <1>", "L <1>"]
+
+
+def test_maps_and_overlays_are_known_as_such(lot, images, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results = judged(lot, images, Path("in"))
+    row = next(iter(results.rows.values()))
+    assert results.holds(Path(row["map"]))
+    assert results.holds(tmp_path / row["overlay"])
+    assert not results.holds(Path(row["path"]))
+
+
 def test_what_exceeds_the_limit_is_outlined():
     image, heat = np.zeros((40, 40, 3), np.uint8), np.zeros((40, 40), np.float32)
     heat[10:20, 10:20] = 5
@@ -116,52 +140,6 @@ def test_what_exceeds_the_limit_is_outlined():
     assert white[10, 10:20].all()
     assert not white[14, 14]
     assert not (outlined(image, heat, 10.0) == 255).all(axis=2).any()
-
-
-def test_each_arrival_is_handed_out_once(images):
-    known: set[str] = set()
-    found = [path.name for new in arrivals(images, lambda: known, idle_s=0.05, poll_s=0.01) for path in new]
-    assert found == sorted(path.name for path in images.iterdir())
-
-
-def test_a_restart_knows_what_was_judged_by_its_content(lot, images, tmp_path):
-    results = judged(lot, images, tmp_path / "out")
-    first = sorted(images.iterdir())[0]
-    first.rename(images / "moved.png")  # the same content under a new name
-    (images / sorted(images.iterdir())[1].name).write_bytes(b"new content of an old name")
-    again = Results(tmp_path / "out", lot, Wanted())
-    (new,) = list(arrivals(images, again.known, idle_s=0.05, poll_s=0.01))
-    assert [path.read_bytes() for path in new] == [b"new content of an old name"]
-    for judgement in lot.stream(new):
-        row = again.add(judgement)
-    assert (row["verdict"], row["sha256"] in again.known()) == ("error", True)
-    assert list(arrivals(images, again.known, idle_s=0.05, poll_s=0.01)) == []
-    assert len(results.rows) == len(again.rows)
-    lines = (tmp_path / "out" / "scores.jsonl").read_text().splitlines()
-    assert len(lines) == 4
-    assert all(json.loads(line) for line in lines)
-
-
-def test_a_file_that_is_still_being_written_waits(images):
-    growing = images / "growing.png"
-    growing.write_bytes(b"1")
-    handed_out = []
-
-    def known():
-        """Asked once per look: the file has grown since the one before."""
-        if growing.stat().st_size < 9:
-            growing.write_bytes(growing.read_bytes() + b"1")
-        return set()
-
-    for new in arrivals(images, known, idle_s=0.05, poll_s=0.01):
-        handed_out += [path.name for path in new]
-        assert growing not in new or growing.stat().st_size == 9
-    assert handed_out[-1] == "growing.png", "it came last, when it was whole"
-    assert len(handed_out) == len(set(handed_out)) == len(list(images.iterdir()))
-
-
-def test_an_empty_folder_waits(tmp_path):
-    assert list(arrivals(tmp_path, set, idle_s=0.05, poll_s=0.01)) == []
 
 
 def test_wanted_maps_are_named():
