@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_args
 
 from sparcal.encoders import Recipe, load_encoder, parse_spec
 from sparcal.errors import DataError
+from sparcal.settings import instance_of, mapping, one_of, text
 from sparcal.types import Detector, Encoder, Family
 
 
@@ -39,6 +41,18 @@ class Host:
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     dataset_settings: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
     prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("name", "title", "detector", "encoder"):
+            text(getattr(self, name), f"Host.{name}")
+        parse_spec(self.encoder)
+        one_of(self.family, "Host.family", get_args(Family))
+        instance_of(self.recipe, "Host.recipe", Recipe)
+        mapping(self.settings, "Host.settings")
+        mapping(self.dataset_settings, "Host.dataset_settings")
+        for name, settings in self.dataset_settings.items():
+            mapping(settings, f"Host.dataset_settings[{name!r}]")
+        text(self.prompts, "Host.prompts", optional=True)
 
 
 _WRN = "timm:wide_resnet50_2.tv_in1k"
@@ -204,6 +218,7 @@ def encoder_for(detector: Detector, encoder: str) -> str:
 
 def find_host(name: str) -> Host:
     """The host of that name."""
+    text(name, "A host's name", hint=f"choose from {', '.join(HOSTS)}")
     if name not in HOSTS:
         raise DataError(f"There is no host {name!r}; choose from {', '.join(HOSTS)}.")
     return HOSTS[name]

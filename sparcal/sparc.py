@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
 from sparcal.memory import uninitialised
-from sparcal.types import Features, Side, fitted
+from sparcal.settings import one_of, whole_number
+from sparcal.types import Features, Side, check_side, fitted, require_features
 
 PAPER_LARGEST_K = 8
 MOST_NORMALS = 32  # a lot may show; beyond the paper's 8 its own self-test is the evidence
@@ -29,6 +30,9 @@ RANK_TOLERANCE = 1e-5
 # Cells are worked on in blocks of about this many bytes: it bounds every temporary, and blocks that stay in the
 # processor's cache are worked on several times as fast.
 CHUNK_BYTES = 8 * 2**20
+
+
+Recentre = Literal["none", "cell"]
 
 
 class EvidenceWarning(UserWarning):
@@ -53,12 +57,17 @@ class SPARC:
 
     rank: int | None = None
     on: Side = "both"
-    recentre: Literal["none", "cell"] = "none"
+    recentre: Recentre = "none"
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     rank_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     offset_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     k_: int | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_rank(self.rank, "SPARC.rank")
+        check_side(self.on, "SPARC.on")
+        one_of(self.recentre, "SPARC.recentre", get_args(Recentre))
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn mean and basis from the k calibration normals; `reference` is used by recentring only."""
@@ -171,10 +180,13 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
     return out
 
 
+def check_rank(rank: object, who: str) -> None:
+    """Raise DataError unless `rank` can be a number of directions."""
+    whole_number(rank, who, least=1, optional=True, hint="leave it None for all k - 1 directions")
+
+
 def saturated_rank(rank: int | None, k: int) -> int:
     """How many directions `rank` asks for among the k - 1 that k images can disagree in."""
-    if rank is not None and rank < 1:
-        raise DataError(f"SPARC.rank must be 1 or more, got {rank}: leave it None for all k - 1 directions.")
     if rank is not None and rank > k - 1:
         warnings.warn(
             f"SPARC.rank is {rank}, but {k} images disagree in at most {k - 1} directions: {k - 1} are removed.",
@@ -186,7 +198,7 @@ def saturated_rank(rank: int | None, k: int) -> int:
 
 def check_calibration(calibration: Features, who: str) -> int:
     """How many calibration images there are, after checking that they can be used."""
-    k = len(calibration)
+    k = len(require_features(calibration, f"{who}'s calibration features"))
     if k == 0:
         raise DataError(f"{who} needs 2 to 8 calibration images, got an empty set: show it good parts of the lot.")
     if k < 2:
@@ -228,7 +240,7 @@ def only_grid(means: tuple[Tensor, ...], who: str) -> Tensor:
 def check_grid(features: Features, mean: tuple[Tensor, ...], who: str) -> None:
     """Raise ShapeError unless every level has the grid that was calibrated."""
     expected = tuple(tuple(m.shape) for m in mean)
-    if features.grids != expected:
+    if require_features(features, f"{who}'s features").grids != expected:
         raise ShapeError(
             f"{who} expects the calibrated grids (h, w, d) {_grids(expected)}, got {_grids(features.grids)}: "
             "encode with the same encoder and image size."

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from sparcal.errors import DataError
+from sparcal.settings import whole_number
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -22,8 +22,7 @@ def in_order(
     Args:
         ahead: items that may be under way or done before they are asked for; twice the workers unless given.
     """
-    if workers < 1:
-        raise DataError(f"workers must be at least 1, got {workers}: give the number of cores to use.")
+    whole_number(workers, "workers", least=1, hint="give the number of cores to use")
     waiting = iter(items)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="sparcal")
     try:

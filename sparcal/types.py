@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, TypeVar, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from sparcal.errors import DataError, NotFittedError, ShapeError
+from sparcal.settings import in_short, one_of
 
 if TYPE_CHECKING:
     from sparcal.imaging.maps import MapRule
@@ -55,10 +56,15 @@ class Features:
                     f"Features levels must hold the same images, got {len(self.levels[0])} in level 0 "
                     f"and {len(level)} in level {number}: encode them together."
                 )
-        if self.cls is not None and (self.cls.ndim != 2 or self.cls.shape[0] != self.levels[0].shape[0]):
+        if self.cls is not None and (
+            not isinstance(self.cls, Tensor)
+            or not self.cls.is_floating_point()
+            or self.cls.ndim != 2
+            or self.cls.shape[0] != self.levels[0].shape[0]
+        ):
+            given = str(tuple(self.cls.shape)) if isinstance(self.cls, Tensor) else in_short(self.cls)
             raise ShapeError(
-                f"Features.cls must be ({len(self)}, c), one row per image, got {tuple(self.cls.shape)}: "
-                "encode patches and CLS together."
+                f"Features.cls must be ({len(self)}, c), one row per image, got {given}: encode patches and CLS together."
             )
 
     def __len__(self) -> int:
@@ -107,6 +113,11 @@ class Scores:
     cell: Tensor
 
     def __post_init__(self) -> None:
+        for name in ("image", "cell"):
+            value = getattr(self, name)
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                got = value.dtype if isinstance(value, Tensor) else in_short(value)
+                raise ShapeError(f"Scores.{name} must be a floating tensor, got {got}.")
         if self.image.ndim != 1 or self.cell.ndim != 3 or len(self.image) != len(self.cell):
             raise ShapeError(
                 f"Scores needs image (n,) and cell (n, h, w), got {tuple(self.image.shape)} and {tuple(self.cell.shape)}."
@@ -219,8 +230,24 @@ def keeps_rows(detector: Detector) -> TypeGuard[KeepsRows]:
     return hasattr(type(detector), "restricted_to") and bool(getattr(detector, "thins", False))
 
 
+def check_side(on: object, who: str) -> None:
+    """Raise DataError unless `on` names a side that a correction can act on."""
+    one_of(on, who, get_args(Side))
+
+
+def require_features(value: object, who: str) -> Features:
+    """`value`, or a ShapeError where it is something else; what `encode` returns holds its Features in a field."""
+    if isinstance(value, Features):
+        return value
+    held = isinstance(getattr(value, "features", None), Features)
+    remedy = "pass its .features" if held else "write Features((x,)) around a tensor (n, h, w, d)"
+    raise ShapeError(f"{who} must be Features, got {in_short(value)}: {remedy}.")
+
+
 def require_reference(thing: object, reference: Features | None) -> Features:
     """`reference`, or a DataError where a detector that needs one got none."""
+    if reference is not None:
+        require_features(reference, f"{type(thing).__name__}'s reference")
     if reference is None or len(reference) == 0:
         got = "none" if reference is None else "0 images"
         raise DataError(

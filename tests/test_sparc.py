@@ -159,7 +159,9 @@ def test_too_few_images(k, message):
 
 @pytest.mark.parametrize("rank", [0, -1])
 def test_impossible_rank(rank):
-    with pytest.raises(DataError, match=f"SPARC.rank must be 1 or more, got {rank}: leave it None for all k - 1"):
+    with pytest.raises(
+        DataError, match=f"SPARC.rank must be a whole number of at least 1 or None, got {rank}: leave it"
+    ):
         SPARC(rank=rank).fit(Features((random_features(0, 4),)))
 
 

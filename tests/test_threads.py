@@ -43,5 +43,7 @@ def test_no_thread_is_left_behind():
 
 
 def test_no_workers_are_refused():
-    with pytest.raises(DataError, match="workers must be at least 1, got 0: give the number of cores"):
+    with pytest.raises(
+        DataError, match="workers must be a whole number of at least 1, got 0: give the number of cores"
+    ):
         list(in_order(str, [1], workers=0))

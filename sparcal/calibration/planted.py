@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sparcal.calibration.planted_kinds import KINDS
 from sparcal.errors import DataError
+from sparcal.settings import finite_number, one_of, seed_number, share, switch, whole_number
 
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -47,12 +48,11 @@ class PlantedDefect:
     plain: bool = True
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise DataError(f"unknown kind of planted defect {self.kind!r}; choose from {', '.join(KINDS)}.")
-        if not 0 < self.size <= 1:
-            raise DataError(f"A planted defect's size is a share of the image, above 0 and at most 1, got {self.size}.")
-        if not 0 < self.contrast <= 255:
-            raise DataError(f"A planted defect's contrast is above 0 and at most 255 grey levels, got {self.contrast}.")
+        one_of(self.kind, "PlantedDefect.kind", KINDS)
+        share(self.size, "PlantedDefect.size", hint="it is a share of the image's shorter side")
+        finite_number(self.contrast, "PlantedDefect.contrast", above=0, most=255, hint="these are grey levels")
+        seed_number(self.seed, "PlantedDefect.seed")
+        switch(self.plain, "PlantedDefect.plain")
 
 
 def draw_defects(n: int, seed: int) -> list[PlantedDefect]:
@@ -60,8 +60,8 @@ def draw_defects(n: int, seed: int) -> list[PlantedDefect]:
 
     Asking for another n or seed gives other defects; the same n and seed give the same ones on every machine.
     """
-    if n < 1:
-        raise DataError(f"A self-test needs at least 1 planted defect, got {n}: ask for 64.")
+    whole_number(n, "The number of planted defects", least=1, hint="ask for 64")
+    seed_number(seed, "The seed of planted defects")
     rng = np.random.default_rng([seed, n])
     plain = _some(n, PLAIN_SIZES, PLAIN_CONTRASTS, rng, plain=True)
     faint = _some(n // 2, FAINT_SIZES, FAINT_CONTRASTS, rng, plain=False)

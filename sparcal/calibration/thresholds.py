@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import DataError
+from sparcal.settings import finite_number
 
 Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
 Floats = NDArray[np.float64]
@@ -102,14 +103,14 @@ def find_threshold(own: Sequence[float] | Floats, lot: Sequence[float] | Floats,
 
 def by_hand(value: float) -> Threshold:
     """A threshold that a person chose."""
-    if not math.isfinite(value) or value < 0:
-        raise DataError(f"A threshold set by hand must be a finite number of at least 0, got {value}: give a score.")
+    finite_number(value, "A threshold set by hand", least=0, hint="give a score")
     sentence = f"The threshold {value:.6g} was set by hand; no false-reject rate is promised."
     return Threshold(value, "by hand", None, None, None, False, 0, 0, None, sentence)
 
 
 def check_rate(false_reject: float) -> None:
     """Refuse a rate outside 0 to 1."""
+    finite_number(false_reject, "The false-reject rate", hint="0.01 rejects one good part in 100")
     if not 0 < false_reject < 1:
         raise DataError(
             f"The false-reject rate must be above 0 and below 1, got {false_reject}: 0.01 rejects one good part in 100."

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from sparcal.corrections.ablations import GlobalSubspace, Identity, MeanOnly, SparcMean
 from sparcal.corrections.coral import Coral
 from sparcal.corrections.normals import NormalsInReference
+from sparcal.settings import instance_of, mapping, switch, text, whole_number
 from sparcal.sparc import SPARC
 from sparcal.types import Correction
 
@@ -49,6 +50,14 @@ class CorrectionFacts:
     removes: str | None = None
     auto: int | None = None
     exportable: bool = False
+
+    def __post_init__(self) -> None:
+        text(self.title, "CorrectionFacts.title")
+        instance_of(self.kind, "CorrectionFacts.kind", type)
+        mapping(self.settings, "CorrectionFacts.settings")
+        text(self.removes, "CorrectionFacts.removes", optional=True)
+        whole_number(self.auto, "CorrectionFacts.auto", least=0, optional=True)
+        switch(self.exportable, "CorrectionFacts.exportable")
 
     def __call__(self, **settings: object) -> Correction:
         """One of it, unfitted; a setting that its class does not know is refused by the class."""

@@ -8,8 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid, only_grid
-from sparcal.types import Features, Side, fitted
+from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid, check_rank, only_grid
+from sparcal.types import Features, Side, check_side, fitted
 
 
 @dataclass
@@ -17,6 +17,9 @@ class Identity:
     """No correction: the base of every comparison."""
 
     on: Side = "both"
+
+    def __post_init__(self) -> None:
+        check_side(self.on, "Identity.on")
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
         """Learn nothing."""
@@ -43,6 +46,9 @@ class MeanOnly:
 
     on: Side = "both"
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_side(self.on, "MeanOnly.on")
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
         """Learn the mean of the calibration normals at each cell."""
@@ -80,6 +86,9 @@ class GlobalSubspace:
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        check_side(self.on, "GlobalSubspace.on")
+
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
         """Learn the mean at each cell, and the k - 1 longest directions of all cells together."""
         k = check_calibration(calibration, "GlobalSubspace")
@@ -111,6 +120,10 @@ class SparcMean:
     rank: int | None = None
     on: Side = "both"
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_rank(self.rank, "SparcMean.rank")
+        check_side(self.on, "SparcMean.on")
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Fit SPARC."""

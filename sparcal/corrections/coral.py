@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.settings import finite_number
 from sparcal.sparc import check_calibration
-from sparcal.types import Features, Side, fitted
+from sparcal.types import Features, Side, check_side, fitted, require_features
 
 
 @dataclass
@@ -33,12 +34,16 @@ class Coral:
     target_mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     transport_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        finite_number(self.regularisation, "Coral.regularisation", above=0, hint="it keeps every covariance invertible")
+        check_side(self.on, "Coral.on")
+
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn the map from the lot's mean and covariance to those of the reference."""
         check_calibration(calibration, "Coral")
         if reference is None:
             raise DataError("Coral needs the reference features in fit, got none: pass reference=.")
-        if reference.grids != calibration.grids:
+        if require_features(reference, "Coral's reference").grids != calibration.grids:
             raise ShapeError(
                 f"Coral needs reference and calibration on the same grids, got {reference.grids} and "
                 f"{calibration.grids}: encode with the same encoder and image size."

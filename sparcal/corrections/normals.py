@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from torch import Tensor
 
-from sparcal.sparc import SPARC, check_calibration
-from sparcal.types import Features, Side, fitted
+from sparcal.settings import one_of
+from sparcal.sparc import SPARC, Recentre, check_calibration
+from sparcal.types import Features, Side, check_side, fitted
+
+After = Literal["none", "sparc", "recentred"]
 
 
 @dataclass
@@ -22,18 +25,22 @@ class NormalsInReference:
     After `fit`: `normals_`, one (k, h, w, d) per level; `cls_`, (k, c) or None; `sparc_`, the SPARC or None.
     """
 
-    after: Literal["none", "sparc", "recentred"] = "none"
+    after: After = "none"
     on: Side = "both"
     normals_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     cls_: Tensor | None = field(default=None, init=False, repr=False)
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        one_of(self.after, "NormalsInReference.after", get_args(After))
+        check_side(self.on, "NormalsInReference.on")
 
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Keep the normals, and fit SPARC where `after` asks for it."""
         check_calibration(calibration, "NormalsInReference")
         self.sparc_ = None
         if self.after != "none":
-            recentre: Literal["none", "cell"] = "cell" if self.after == "recentred" else "none"
+            recentre: Recentre = "cell" if self.after == "recentred" else "none"
             self.sparc_ = SPARC(recentre=recentre).fit(calibration, reference)
         self.normals_, self.cls_ = self._corrected(calibration).levels, calibration.cls
         return self

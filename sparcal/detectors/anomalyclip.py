@@ -27,6 +27,7 @@ from sparcal.detectors.levels import at_least_float32, require_channels, require
 from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts
 from sparcal.errors import NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
+from sparcal.settings import finite_number, instance_of, text, whole_number
 from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14)
@@ -50,6 +51,12 @@ class AnomalyCLIP:
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="cls", init=False)
     text_: Tensor | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        text(self.prompts, "AnomalyCLIP.prompts")
+        whole_number(self.layers, "AnomalyCLIP.layers", least=1)
+        finite_number(self.temperature, "AnomalyCLIP.temperature", above=0)
+        instance_of(self.map_rule, "AnomalyCLIP.map_rule", MapRule)
 
     def with_text(self, text: Tensor) -> Self:
         """A copy with the vectors of its two prompts, (2, c), normal first."""

@@ -18,7 +18,7 @@ Where this differs from the authors' code, whose defaults depend on the dataset 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -30,7 +30,10 @@ from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
+from sparcal.settings import finite_number, instance_of, one_of, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
+
+ForegroundMask = Literal["off", "tokens", "cls"]
 
 MAP_RULE = MapRule(cell_pixels=14, at="native")
 
@@ -51,12 +54,19 @@ class AnomalyDINO:
 
     neighbours: int = 1
     top: float = 0.01
-    mask: Literal["off", "tokens", "cls"] = "off"
+    mask: ForegroundMask = "off"
     threshold: float = 10.0
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="reference", init=False)
     bank_: Tensor | None = field(default=None, init=False, repr=False)
     _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
+
+    def __post_init__(self) -> None:
+        whole_number(self.neighbours, "AnomalyDINO.neighbours", least=1)
+        finite_number(self.top, "AnomalyDINO.top", least=0, most=1, hint="it is a share of the cells")
+        one_of(self.mask, "AnomalyDINO.mask", get_args(ForegroundMask))
+        finite_number(self.threshold, "AnomalyDINO.threshold")
+        instance_of(self.map_rule, "AnomalyDINO.map_rule", MapRule)
 
     def fit(self, reference: Features | None) -> Self:
         """Keep every reference token at unit length."""

@@ -25,9 +25,10 @@ import torch
 from torch import Tensor
 
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.errors import DataError, ShapeError
+from sparcal.errors import ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.coreset import greedy_coreset
+from sparcal.settings import finite_number, instance_of, share
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -58,12 +59,15 @@ class FastRecon:
     basis_: Tensor | None = field(default=None, init=False, repr=False)
     mean_: Tensor | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        share(self.coreset, "FastRecon.coreset", hint="it is the share of support patches kept")
+        finite_number(self.weight, "FastRecon.weight", least=0, hint="0 ignores the support's mean")
+        instance_of(self.map_rule, "FastRecon.map_rule", MapRule)
+
     def fit(self, reference: Features | None) -> Self:
         """Keep the span of a coreset and the mean of the support, which is what `reference` holds."""
         level = only_level("FastRecon", require_reference(self, reference))
-        if self.weight < 0:
-            raise DataError(f"FastRecon.weight must be 0 or more, got {self.weight}: 0 ignores the support's mean.")
-        self.basis_ = row_space(support_coreset("FastRecon", level, self.coreset))
+        self.basis_ = row_space(support_coreset(level, self.coreset))
         self.mean_ = level.mean(dim=0)
         return self
 
@@ -90,17 +94,15 @@ def residual_length(query: Tensor, mean: Tensor, basis: Tensor, weight: float) -
     return length
 
 
-def support_coreset(who: str, level: Tensor, share: float) -> Tensor:
+def support_coreset(level: Tensor, kept: float) -> Tensor:
     """(m, d): a greedy coreset of all patches of the support, from its first patch on.
 
     Args:
         level: (k, h, w, d).
-        share: of the patches that are kept, at least one.
+        kept: share of the patches, at least one of them.
     """
-    if not 0 < share <= 1:
-        raise DataError(f"{who}.coreset must be in (0, 1], got {share}: it is the share of support patches kept.")
     patches = level.flatten(0, 2)
-    return patches[greedy_coreset(patches, max(1, int(share * len(patches))), start=0)]
+    return patches[greedy_coreset(patches, max(1, int(kept * len(patches))), start=0)]
 
 
 def row_space(points: Tensor) -> Tensor:

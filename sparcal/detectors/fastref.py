@@ -32,8 +32,8 @@ from torch import Tensor
 
 from sparcal.detectors.fastrecon import row_space, support_coreset
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
+from sparcal.settings import finite_number, instance_of, one_of, share, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -74,11 +74,19 @@ class FastRef:
     prototypes_: Tensor | None = field(default=None, init=False, repr=False)
     basis_: Tensor | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        share(self.coreset, "FastRef.coreset", hint="it is the share of support patches kept")
+        finite_number(self.weight, "FastRef.weight", least=0, hint="0 is plain least squares")
+        whole_number(self.rounds, "FastRef.rounds", least=0, hint="the authors use 2")
+        whole_number(self.iterations, "FastRef.iterations", least=1, hint="the authors use fewer than 10")
+        finite_number(self.epsilon, "FastRef.epsilon", above=0, hint="it is in units of the mean cost")
+        one_of(self.transport, "FastRef.transport", get_args(Transport), hint="leave it at unit-mass")
+        instance_of(self.map_rule, "FastRef.map_rule", MapRule)
+
     def fit(self, reference: Features | None) -> Self:
         """Keep a coreset of the support, which is what `reference` holds, and its span."""
-        self._check()
         level = only_level("FastRef", require_reference(self, reference))
-        self.prototypes_ = support_coreset("FastRef", level, self.coreset)
+        self.prototypes_ = support_coreset(level, self.coreset)
         self.basis_ = row_space(self.prototypes_)
         return self
 
@@ -102,22 +110,6 @@ class FastRef:
             refined = drawn / (1 + mass * plan.sum(dim=1, keepdim=True))
         residual: Tensor = torch.linalg.vector_norm(query - refined, dim=1)
         return residual
-
-    def _check(self) -> None:
-        if self.weight < 0:
-            raise DataError(f"FastRef.weight must be 0 or more, got {self.weight}: 0 is plain least squares.")
-        if self.rounds < 0 or self.iterations < 1:
-            raise DataError(
-                f"FastRef needs 0 or more rounds of 1 or more iterations, got {self.rounds} and {self.iterations}: "
-                "the authors use 2 and fewer than 10."
-            )
-        if self.epsilon <= 0:
-            raise DataError(f"FastRef.epsilon must be above 0, got {self.epsilon}: it is in units of the mean cost.")
-        if self.transport not in get_args(Transport):
-            raise DataError(
-                f"FastRef.transport must be {' or '.join(get_args(Transport))}, got {self.transport!r}: "
-                "leave it at unit-mass."
-            )
 
 
 def squared_costs(points: Tensor, prototypes: Tensor) -> Tensor:

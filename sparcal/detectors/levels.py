@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import ShapeError
-from sparcal.types import Features
+from sparcal.types import Features, require_features
 
 
 def at_least_float32(level: Tensor) -> Tensor:
@@ -16,7 +16,7 @@ def at_least_float32(level: Tensor) -> Tensor:
 
 def require_images(who: str, features: Features) -> Features:
     """`features`, or a ShapeError if they hold no image."""
-    if len(features) == 0:
+    if len(require_features(features, f"{who}'s features")) == 0:
         raise ShapeError(f"{who} scores one or more images, got 0: encode at least one image.")
     return features
 

@@ -27,6 +27,7 @@ from torch.nn.functional import layer_norm, normalize, pad
 from sparcal.detectors.levels import at_least_float32, require_images
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
+from sparcal.settings import instance_of, share, switch, whole_number, whole_numbers
 from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
@@ -64,6 +65,16 @@ class MuSc:
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="mutual", init=False)
 
+    def __post_init__(self) -> None:
+        whole_numbers(self.radii, "MuSc.radii", least=1, hint="3 is a 3 x 3 window")
+        if any(radius % 2 == 0 for radius in self.radii):
+            raise DataError(f"MuSc.radii must be odd numbers of at least 1, got {self.radii}: 3 is a 3 x 3 window.")
+        share(self.interval, "MuSc.interval", hint="it is a share of the other images")
+        switch(self.rscin, "MuSc.rscin")
+        whole_numbers(self.neighbours, "MuSc.neighbours", least=1, hint="1 is the image alone")
+        whole_number(self.memory, "MuSc.memory", least=1, hint="these are bytes, leave it at 2**30")
+        instance_of(self.map_rule, "MuSc.map_rule", MapRule)
+
     def fit(self, reference: Features | None) -> Self:  # noqa: ARG002
         """Nothing is learned: the lot is its own reference."""
         return self
@@ -99,16 +110,6 @@ class MuSc:
                 "MuSc(rscin=True) compares images by Features.cls, got none: "
                 "use an encoder with cls=1, or MuSc(rscin=False)."
             )
-        if not self.radii or any(radius < 1 or radius % 2 == 0 for radius in self.radii):
-            raise DataError(f"MuSc.radii must be odd numbers of at least 1, got {self.radii}: 3 is a 3 x 3 window.")
-        if not 0 < self.interval <= 1:
-            raise DataError(f"MuSc.interval must be in (0, 1], got {self.interval}: it is a share of the other images.")
-        if not self.neighbours or min(self.neighbours) < 1:
-            raise DataError(
-                f"MuSc.neighbours must be numbers of at least 1, got {self.neighbours}: 1 is the image alone."
-            )
-        if self.memory < 1:
-            raise DataError(f"MuSc.memory must be a positive number of bytes, got {self.memory}: leave it at 2**30.")
 
 
 def neighbourhood_tokens(level: Tensor, radius: int) -> Tensor:

@@ -24,9 +24,10 @@ from torch import Tensor
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.gaussian_rule import GaussianRule, cell_whiteners
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.errors import DataError, ShapeError
+from sparcal.errors import ShapeError
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
+from sparcal.settings import finite_number, instance_of, seed_number, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=4)
@@ -61,14 +62,18 @@ class PaDiM:
     kernel_: Tensor | None = field(default=None, init=False, repr=False)
     factor_: Tensor | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        whole_number(self.dimension, "PaDiM.dimension", least=1)
+        finite_number(self.ridge, "PaDiM.ridge", above=0, hint="it keeps every covariance invertible")
+        seed_number(self.seed, "PaDiM.seed")
+        instance_of(self.map_rule, "PaDiM.map_rule", MapRule)
+
     def fit(self, reference: Features | None) -> Self:
         """Fit one Gaussian per cell."""
         level = only_level("PaDiM", require_reference(self, reference))
         n, h, w, d = level.shape
         if n < 2:
             raise ShapeError(f"PaDiM needs at least 2 reference images, got {n}: one image has no covariance.")
-        if self.ridge <= 0:
-            raise DataError(f"PaDiM.ridge must be above 0, got {self.ridge}: it keeps every covariance invertible.")
         channels = draw_channels(d, self.dimension, self.seed).to(level.device)
         c = len(channels)
         by_kernel = n - 1 < c

@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -31,7 +31,10 @@ from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours import Bank, greedy_coreset, nearest
+from sparcal.settings import instance_of, one_of, seed_number, share, switch, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
+
+Projection = Literal["uniform", "sparse"]
 
 MAP_RULE = MapRule(cell_pixels=8)
 
@@ -55,7 +58,7 @@ class PatchCore:
     """
 
     coreset: float = 0.1
-    projection: Literal["uniform", "sparse"] = "uniform"
+    projection: Projection = "uniform"
     dimension: int = 128
     anchors: int = 10
     neighbours: int = 1
@@ -68,6 +71,19 @@ class PatchCore:
     rows_: Tensor | None = field(default=None, init=False, repr=False)
     _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
 
+    def __post_init__(self) -> None:
+        share(self.coreset, "PatchCore.coreset", hint="it is the share of features kept")
+        one_of(self.projection, "PatchCore.projection", get_args(Projection))
+        whole_number(self.dimension, "PatchCore.dimension", least=1)
+        whole_number(self.anchors, "PatchCore.anchors", least=0, hint="0 starts from one random member")
+        whole_number(self.neighbours, "PatchCore.neighbours", least=1)
+        switch(self.squared, "PatchCore.squared")
+        whole_number(
+            self.reweight, "PatchCore.reweight", least=1, optional=True, hint="None leaves the maximum as it is"
+        )
+        seed_number(self.seed, "PatchCore.seed")
+        instance_of(self.map_rule, "PatchCore.map_rule", MapRule)
+
     @classmethod
     def anomalib(cls, *, cell_pixels: int = 8, seed: int = 0) -> Self:
         """anomalib's form: sparse projection, one start that is a member, plain distance, b = 9, nearest upsampling."""
@@ -76,10 +92,6 @@ class PatchCore:
 
     def fit(self, reference: Features | None) -> Self:
         """Keep a coreset of the reference features."""
-        if not 0 < self.coreset <= 1:
-            raise DataError(
-                f"PatchCore.coreset must be in (0, 1], got {self.coreset}: it is the share of features kept."
-            )
         points = only_level("PatchCore", require_reference(self, reference)).flatten(0, 2)
         self.rows_ = torch.arange(len(points)) if self.coreset == 1 else self._select(points)
         self.bank_ = points if self.coreset == 1 else points[self.rows_]

@@ -22,7 +22,7 @@ Three readings of what the SPARC paper corrects for SPADE's image score, all ope
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -32,7 +32,10 @@ from sparcal.detectors.levels import at_least_float32, require_channels, require
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
+from sparcal.settings import instance_of, one_of, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
+
+ImageDescriptor = Literal["layer4", "pooled-pixels"]
 
 MAP_RULE = MapRule(cell_pixels=1)
 
@@ -54,7 +57,7 @@ class SPADE:
     """
 
     images: int = 5
-    image_descriptor: Literal["layer4", "pooled-pixels"] = "layer4"
+    image_descriptor: ImageDescriptor = "layer4"
     cell_pixels: int = 4
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="reference", init=False)
@@ -63,6 +66,10 @@ class SPADE:
     levels_: int | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        whole_number(self.images, "SPADE.images", least=1)
+        one_of(self.image_descriptor, "SPADE.image_descriptor", get_args(ImageDescriptor))
+        whole_number(self.cell_pixels, "SPADE.cell_pixels", least=1)
+        instance_of(self.map_rule, "SPADE.map_rule", MapRule)
         if self.map_rule.cell_pixels != 1:
             raise DataError(
                 f"SPADE scores every input pixel, so SPADE.map_rule needs cell_pixels=1, got "

@@ -21,8 +21,8 @@ from torch import Tensor
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.detectors.subspace_rule import SubspaceRule
-from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule, input_map, top_mean
+from sparcal.settings import finite_number, instance_of, share
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=14, blur="box3")
@@ -51,10 +51,13 @@ class SubspaceAD:
     basis_: Tensor | None = field(default=None, init=False, repr=False)
     rank_: int | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        share(self.explained, "SubspaceAD.explained", hint="it is a share of variance")
+        finite_number(self.top, "SubspaceAD.top", least=0, most=1, hint="it is a share of the pixels")
+        instance_of(self.map_rule, "SubspaceAD.map_rule", MapRule)
+
     def fit(self, reference: Features | None) -> Self:
         """One mean and one principal subspace of all cells of all images."""
-        if not 0 < self.explained <= 1:
-            raise DataError(f"SubspaceAD.explained must be in (0, 1], got {self.explained}: it is a share of variance.")
         level = only_level("SubspaceAD", require_reference(self, reference))
         self.mean_, covariance = mean_covariance(level)
         self.basis_ = principal_subspace(covariance, self.explained)

@@ -41,6 +41,7 @@ from sparcal.detectors.prompts import anomalous_share
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
+from sparcal.settings import finite_number, instance_of, one_of, seed_number, whole_number, whole_numbers
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 Mode = Literal["patch_only", "winclip_plus", "winclip_plus_windows", "zero_shot"]
@@ -76,6 +77,21 @@ class WinCLIP:
     text_: Tensor | None = field(default=None, init=False, repr=False)
     memory_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        one_of(self.mode, "WinCLIP.mode", get_args(Mode))
+        one_of(self.image_score, "WinCLIP.image_score", get_args(ImageScore), optional=True)
+        whole_numbers(
+            self.windows, "WinCLIP.windows", least=1, some=self.mode != "patch_only", hint="the authors' are (2, 3)"
+        )
+        finite_number(self.temperature, "WinCLIP.temperature", above=0)
+        whole_number(self.shots, "WinCLIP.shots", least=1, optional=True, hint="None keeps all reference images")
+        seed_number(self.seed, "WinCLIP.seed")
+        instance_of(self.map_rule, "WinCLIP.map_rule", MapRule)
+        if self.mode == "zero_shot" and self._image_rule != "text":
+            raise DataError(
+                f"WinCLIP(mode='zero_shot') scores images by text, got image_score={self.image_score!r}: leave it out."
+            )
+
     def with_text(self, text: Tensor) -> Self:
         """A copy that knows what normal and anomalous look like in words.
 
@@ -93,7 +109,8 @@ class WinCLIP:
 
     def fit(self, reference: Features | None) -> Self:
         """Keep every patch, and every window where the mode has windows, of the reference images."""
-        self._check_settings()
+        if self.needs_text:
+            self._texts()
         if self.mode == "zero_shot":
             self.memory_ = ()
             return self
@@ -149,25 +166,6 @@ class WinCLIP:
         """Harmonic mean of each scale's map and of the image's own score."""
         maps = [spread_windows(self._text_score(x), side) for x, side in zip(windows, self.windows, strict=True)]
         return harmonic_mean([*maps, image[:, None, None].expand_as(maps[0])])
-
-    def _check_settings(self) -> None:
-        if self.mode not in get_args(Mode) or self._image_rule not in get_args(ImageScore):
-            raise DataError(
-                f"WinCLIP has the modes {', '.join(get_args(Mode))} and the image scores {', '.join(get_args(ImageScore))}, "
-                f"got {self.mode!r} and {self.image_score!r}: choose among them."
-            )
-        if self.mode == "zero_shot" and self._image_rule != "text":
-            raise DataError(
-                f"WinCLIP(mode='zero_shot') scores images by text, got image_score={self.image_score!r}: leave it out."
-            )
-        if self.mode != "patch_only" and (not self.windows or min(self.windows) < 1):
-            raise DataError(
-                f"WinCLIP.windows must be one or more sides of at least 1 cell, got {self.windows}: the authors' are (2, 3)."
-            )
-        if self.shots is not None and self.shots < 1:
-            raise DataError(f"WinCLIP.shots must be at least 1, got {self.shots}: None keeps all reference images.")
-        if self.needs_text:
-            self._texts()
 
     def _texts(self) -> Tensor:
         if self.text_ is None:

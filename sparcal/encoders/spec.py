@@ -11,12 +11,15 @@ from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
 from sparcal.errors import DataError
-from sparcal.imaging.preprocess import Preprocess
+from sparcal.imaging.preprocess import Preprocess, Resample, Resize
+from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
 
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]
 Gelu = Literal["quick", "plain"]
 Positions = Literal["bicubic-antialias", "bicubic", "bilinear", "bicubic-offset"]
+TokenPath = Literal["standard", "vv"]
+WindowsIn = Literal["levels", "cls"]
 SOURCES = ("bundled", "timm", "openclip")
 CLIP_ONLY = ("tokens", "gelu", "path", "vv_blocks", "windows", "windows_in")
 
@@ -52,20 +55,32 @@ class EncoderSpec:
     aggregate: Aggregate | None = None
     norm: bool | None = None
     cls: bool | None = None
-    resize: Literal["short", "square", "pad"] | None = None
+    resize: Resize | None = None
     size: int | None = None
     crop: int | None = None
     multiple: int | None = None
-    resample: Literal["bilinear", "bicubic", "lanczos"] | None = None
+    resample: Resample | None = None
     tokens: Tokens | None = None
     positions: Positions | None = None
     gelu: Gelu | None = None
-    path: Literal["standard", "vv"] | None = None
+    path: TokenPath | None = None
     vv_blocks: int | None = None
     windows: tuple[int, ...] | None = None
-    windows_in: Literal["levels", "cls"] | None = None
+    windows_in: WindowsIn | None = None
 
     def __post_init__(self) -> None:
+        one_of(self.source, "EncoderSpec.source", SOURCES)
+        text(self.model, "EncoderSpec.model")
+        for name, kind in _READERS.items():
+            value, who = getattr(self, name), f"EncoderSpec.{name}"
+            if isinstance(kind, tuple):
+                one_of(value, who, kind, optional=True)
+            elif kind == "integers":
+                whole_numbers(value, who, least=1 if name == "windows" else None, optional=True)
+            elif kind == "switch":
+                switch(value, who, optional=True)
+            else:
+                whole_number(value, who, least=1, optional=True)
         wrong = [name for name in CLIP_ONLY if getattr(self, name) is not None]
         if wrong and self.source != "openclip":
             raise DataError(
@@ -120,6 +135,11 @@ class Recipe:
     blocks: str = "aggregate=pool"
     few_blocks: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("stages", "blocks", "few_blocks"):
+            text(getattr(self, name), f"Recipe.{name}")
+            parse_spec(f"openclip:recipe?{getattr(self, name)}")
+
     def fill(self, spec: EncoderSpec, *, blocks: int | None) -> EncoderSpec:
         """`spec` with what it does not say taken from this recipe.
 
@@ -133,24 +153,25 @@ class Recipe:
         return spec.filled(wishes)
 
 
-def parse_spec(text: str) -> EncoderSpec:
+def parse_spec(words: str) -> EncoderSpec:
     """Read a spec from its text."""
-    head, _, query = text.partition("?")
+    text(words, "An encoder's name", hint="write 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG'")
+    head, _, query = words.partition("?")
     source, _, model = head.partition(":")
     if source not in SOURCES or (source == "bundled") == bool(model):
         raise DataError(
-            f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {text!r}: "
+            f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {words!r}: "
             "run 'sparcal encoders' for the list."
         )
     settings: dict[str, object] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _READERS:
-            raise DataError(f"An encoder has no setting {name!r} (in {text!r}); choose from {', '.join(_READERS)}.")
-        settings[name] = _read(name, value, text)
+            raise DataError(f"An encoder has no setting {name!r} (in {words!r}); choose from {', '.join(_READERS)}.")
+        settings[name] = _read(name, value, words)
     return EncoderSpec(source=source, model=model, **settings)  # type: ignore[arg-type]
 
 
-def _read(name: str, value: str, text: str) -> object:
+def _read(name: str, value: str, words: str) -> object:
     kind = _READERS[name]
     try:
         if isinstance(kind, tuple):
@@ -168,7 +189,7 @@ def _read(name: str, value: str, text: str) -> object:
     except (ValueError, KeyError):
         wanted = {"integers": "integers such as 8,16", "switch": "0 or 1", "integer": "an integer of at least 1"}
         expected = " or ".join(kind) if isinstance(kind, tuple) else wanted[kind]
-        raise DataError(f"The encoder setting {name} must be {expected}, got {value!r} in {text!r}.") from None
+        raise DataError(f"The encoder setting {name} must be {expected}, got {value!r} in {words!r}.") from None
 
 
 def _word(value: object) -> str:
@@ -182,16 +203,16 @@ _READERS: dict[str, tuple[str, ...] | Literal["integers", "switch", "integer"]] 
     "aggregate": get_args(Aggregate),
     "norm": "switch",
     "cls": "switch",
-    "resize": ("short", "square", "pad"),
+    "resize": get_args(Resize),
     "size": "integer",
     "crop": "integer",
     "multiple": "integer",
-    "resample": ("bilinear", "bicubic", "lanczos"),
+    "resample": get_args(Resample),
     "tokens": get_args(Tokens),
     "positions": get_args(Positions),
     "gelu": get_args(Gelu),
-    "path": ("standard", "vv"),
+    "path": get_args(TokenPath),
     "vv_blocks": "integer",
     "windows": "integers",
-    "windows_in": ("levels", "cls"),
+    "windows_in": get_args(WindowsIn),
 }

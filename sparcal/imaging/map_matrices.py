@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.preprocess import Geometry
+from sparcal.settings import finite_number, one_of, whole_number
 
 Upsample = Literal["bilinear", "nearest", "corners"]
 Blur = Literal["gaussian", "box3"]
@@ -45,14 +46,9 @@ class MapRule:
 
     def __post_init__(self) -> None:
         for name, choices in (("upsample", Upsample), ("blur", Blur), ("at", At)):
-            if getattr(self, name) not in get_args(choices):
-                raise DataError(
-                    f"MapRule.{name} must be one of {', '.join(get_args(choices))}, got {getattr(self, name)!r}."
-                )
-        if not isinstance(self.cell_pixels, int) or self.cell_pixels < 1:
-            raise DataError(f"MapRule.cell_pixels must be a positive integer, got {self.cell_pixels!r}.")
-        if not (np.isfinite(self.sigma) and self.sigma >= 0):
-            raise DataError(f"MapRule.sigma must be 0 or a positive number, got {self.sigma!r}.")
+            one_of(getattr(self, name), f"MapRule.{name}", get_args(choices))
+        whole_number(self.cell_pixels, "MapRule.cell_pixels", least=1)
+        finite_number(self.sigma, "MapRule.sigma", least=0, hint="0 smooths nothing")
         if self.at == "native" and self.upsample != "bilinear":
             raise DataError(
                 f"MapRule at='native' stretches bilinearly, got upsample={self.upsample!r}: use at='input'."

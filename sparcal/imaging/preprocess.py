@@ -15,6 +15,7 @@ from PIL import Image
 
 from sparcal.errors import DataError
 from sparcal.imaging.decode import MAX_PIXELS, open_image
+from sparcal.settings import finite_number, finite_numbers, one_of, whole_number, whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +47,18 @@ class Geometry:
     input: tuple[int, int]
     covered: tuple[float, float, float, float]
     valid: tuple[int, int, int, int]
+
+    def __post_init__(self) -> None:
+        for name, count, least in (("native", 2, 1), ("input", 2, 1), ("valid", 4, 0)):
+            whole_numbers(getattr(self, name), f"Geometry.{name}", count=count, least=least)
+        finite_numbers(self.covered, "Geometry.covered", count=4, least=0)
+        for name in ("covered", "valid"):
+            top, left, bottom, right = getattr(self, name)
+            if not (top < bottom and left < right):
+                raise DataError(
+                    f"Geometry.{name} must be (top, left, bottom, right) around some pixels, got {getattr(self, name)}: "
+                    "take it from what preprocessing returns."
+                )
 
     def to_json(self) -> dict[str, list[float]]:
         """Plain lists of numbers; `from_json` gives the same geometry back."""
@@ -97,13 +110,10 @@ class Preprocess:
 
     def __post_init__(self) -> None:
         for name, choices in (("resize", Resize), ("resample", Resample), ("order", Order)):
-            if getattr(self, name) not in get_args(choices):
-                raise DataError(
-                    f"Preprocess.{name} must be one of {', '.join(get_args(choices))}, got {getattr(self, name)!r}."
-                )
-        for name, value in (("size", self.size), ("multiple", self.multiple), ("crop", self.crop)):
-            if not (isinstance(value, int) and value >= 1) and not (name == "crop" and value is None):
-                raise DataError(f"Preprocess.{name} must be a positive integer, got {value!r}.")
+            one_of(getattr(self, name), f"Preprocess.{name}", get_args(choices))
+        whole_number(self.size, "Preprocess.size", least=1)
+        whole_number(self.crop, "Preprocess.crop", least=1, optional=True)
+        whole_number(self.multiple, "Preprocess.multiple", least=1)
         if self.crop is not None and self.crop > self.size:
             raise DataError(
                 f"Preprocess.crop must be at most size, got crop {self.crop} of size {self.size}: raise size."
@@ -112,12 +122,9 @@ class Preprocess:
             raise DataError(
                 f"Preprocess.multiple must be at most the input size {self.crop or self.size}, got {self.multiple}."
             )
-        for name, triple in (("mean", self.mean), ("std", self.std)):
-            if len(triple) != 3 or not np.isfinite(triple).all() or (name == "std" and min(triple) <= 0):
-                kind = "positive" if name == "std" else "finite"
-                raise DataError(f"Preprocess.{name} must be three {kind} numbers, one per channel, got {triple!r}.")
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise DataError(f"Preprocess.scale must be a positive number, got {self.scale!r}.")
+        finite_numbers(self.mean, "Preprocess.mean", count=3, hint="give one per channel")
+        finite_numbers(self.std, "Preprocess.std", count=3, above=0, hint="give one per channel")
+        finite_number(self.scale, "Preprocess.scale", above=0)
 
     @property
     def output_size(self) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from sparcal.errors import DataError
 from sparcal.imaging.camera_format import is_grey
 from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.preprocess import Geometry, Preprocess
+from sparcal.settings import whole_number
 from sparcal.threads import in_order
 
 
@@ -77,8 +78,7 @@ def read_batches(
         workers: threads that decode.
     """
     for name, value in (("batch_size", batch_size), ("workers", workers)):
-        if value < 1:
-            raise DataError(f"read_batches needs {name} of at least 1, got {value}.")
+        whole_number(value, name, least=1)
 
     def work(job: tuple[int, ImageSource]) -> ReadImage | Failure:
         position, source = job

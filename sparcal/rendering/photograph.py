@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sparcal.errors import DataError
 from sparcal.rendering.surface import FRAME, Field, Surface, View, f32, planes
+from sparcal.settings import finite_number, finite_numbers, text
 
 LOWEST_LAMP = 0.2  # image widths; the part itself is a tenth of one high
 
@@ -37,6 +38,11 @@ class Light:
     spread: float = 0.08
 
     def __post_init__(self) -> None:
+        text(self.name, "Light.name")
+        finite_numbers(self.position, "Light.position", count=3)
+        finite_numbers(self.colour, "Light.colour", count=3)
+        for name in ("intensity", "ambient", "exposure", "spread"):
+            finite_number(getattr(self, name), f"Light.{name}")
         if not self.position[2] >= LOWEST_LAMP:
             raise DataError(
                 f"Light {self.name!r} needs its lamp at least {LOWEST_LAMP} image widths above the mat, "

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparcal.errors import DataError
+from sparcal.settings import instance_of, switch, text, texts, whole_number
 
 MIN_TOKEN = 12
+LARGEST_PORT = 65535
 WEB_FOLDER = "web"
 
 
@@ -20,6 +22,10 @@ class Limits:
     images: int = 20_000
     store_bytes: int = 50 * 2**30
     draft_images: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("upload_bytes", "images", "store_bytes", "draft_images"):
+            whole_number(getattr(self, name), f"Limits.{name}", least=1)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,14 @@ class WebSettings:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        instance_of(self.station, "WebSettings.station", Path)
+        text(self.host, "WebSettings.host")
+        whole_number(self.port, "WebSettings.port", least=0, most=LARGEST_PORT)
+        text(self.token, "WebSettings.token", optional=True)
+        switch(self.insecure, "WebSettings.insecure")
+        instance_of(self.watch, "WebSettings.watch", Path, optional=True)
+        texts(self.names, "WebSettings.names")
+        instance_of(self.limits, "WebSettings.limits", Limits)
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise DataError(
                 f"The token must have at least {MIN_TOKEN} characters, got {len(self.token)}: use a longer one."

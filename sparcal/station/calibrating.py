@@ -25,9 +25,11 @@ from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
+from sparcal.settings import switch, text
 from sparcal.sparc import MOST_NORMALS
 from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
+from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.lot_writing import lot_record, write_lot, write_lot_files
 from sparcal.types import Features
@@ -53,10 +55,14 @@ class Request:
 
     def __post_init__(self) -> None:
         check_rate(self.false_reject)
+        clean_name(self.name)
+        text(self.correction, "A correction", hint=f"choose from {AUTO}, {', '.join(CORRECTIONS)}")
         if self.correction != AUTO and self.correction not in CORRECTIONS:
             raise DataError(
                 f"There is no correction {self.correction!r}; choose from {AUTO}, {', '.join(CORRECTIONS)}."
             )
+        text(self.operator, "The operator", optional=True)
+        switch(self.activate, "activate", optional=True)
 
 
 def calibrate_lot(

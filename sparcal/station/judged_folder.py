@@ -29,6 +29,7 @@ from sparcal.errors import DataError
 from sparcal.files.atomic import atomic_path
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
+from sparcal.settings import one_of, switch
 from sparcal.station.judged_page import Row, of_this_lot, write_page
 from sparcal.station.lot import Judgement, Lot
 
@@ -47,8 +48,8 @@ class Wanted:
     overlays: bool = True
 
     def __post_init__(self) -> None:
-        if self.maps not in get_args(Maps):
-            raise DataError(f"Maps can be kept as {', '.join(get_args(Maps))}, got {self.maps!r}: choose one of them.")
+        one_of(self.maps, "The kind of maps", get_args(Maps))
+        switch(self.overlays, "Wanted.overlays")
 
 
 class Results:

@@ -7,6 +7,7 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from sparcal.errors import DataError
+from sparcal.settings import text
 
 LONGEST = 200
 _JOINER = "\u200d"  # holds emoji together
@@ -14,6 +15,7 @@ _JOINER = "\u200d"  # holds emoji together
 
 def clean_name(lot: str) -> str:
     """A lot's name in one spelling, or a DataError for what cannot be one."""
+    text(lot, "A lot's name", hint="put it in quotes")
     name = unicodedata.normalize("NFC", lot).strip()
     if not name or name in {".", ".."}:
         raise DataError(

@@ -147,12 +147,12 @@ def test_the_seed_and_the_number_decide():
 @pytest.mark.parametrize(
     ("kind", "size", "contrast", "message"),
     [
-        ("dint", 0.1, 30.0, "unknown kind of planted defect 'dint'; choose from scratch, stain, hole"),
-        ("stain", 0.0, 30.0, "size is a share of the image, above 0 and at most 1, got 0.0"),
-        ("stain", 1.1, 30.0, "size is a share of the image, above 0 and at most 1, got 1.1"),
-        ("stain", 0.1, 0.0, "contrast is above 0 and at most 255 grey levels, got 0.0"),
-        ("stain", 0.1, 256.0, "contrast is above 0 and at most 255 grey levels, got 256.0"),
-        ("stain", float("nan"), 30.0, "above 0 and at most 1, got nan"),
+        ("dint", 0.1, 30.0, "PlantedDefect.kind must be one of scratch, stain, hole, particle"),
+        ("stain", 0.0, 30.0, "PlantedDefect.size must be in (0, 1], got 0.0: it is a share of the image"),
+        ("stain", 1.1, 30.0, "PlantedDefect.size must be in (0, 1], got 1.1"),
+        ("stain", 0.1, 0.0, "contrast must be a finite number above 0 and at most 255, got 0.0: these are grey levels"),
+        ("stain", 0.1, 256.0, "above 0 and at most 255, got 256.0: these are grey levels"),
+        ("stain", float("nan"), 30.0, "must be in (0, 1], got nan"),
     ],
 )
 def test_defects_that_are_none_are_refused(kind, size, contrast, message):
@@ -162,7 +162,9 @@ def test_defects_that_are_none_are_refused(kind, size, contrast, message):
 
 
 def test_no_defect_and_no_part_are_refused():
-    with pytest.raises(DataError, match="A self-test needs at least 1 planted defect, got 0: ask for 64"):
+    with pytest.raises(
+        DataError, match="number of planted defects must be a whole number of at least 1, got 0: ask for"
+    ):
         draw_defects(0, 0)
     with pytest.raises(DataError, match="need a part to lie on, got an outline without a cell"):
         plant(IMAGE, PlantedDefect("stain", 0.1, 30.0, 0), np.zeros((4, 4), bool))

@@ -33,7 +33,7 @@ def test_listings_for_people(command, capsys):
         (
             ["demo", "--shift", "sideways"],
             2,
-            "There is no shift 'sideways'; choose from lights, random, none, moved, lights+moved.",
+            "The shift must be one of lights, random, none, moved, lights+moved, got 'sideways'.",
         ),
         (["demo", "--k", "1"], 2, "The demonstration takes k of 2 to 8, got 1."),
     ],

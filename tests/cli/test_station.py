@@ -122,7 +122,11 @@ def test_worst_first_puts_what_could_not_be_judged_on_top():
         (["calibrate", "{station}", "{nowhere}", "--lot", "x"], 2, "does not exist"),
         (["calibrate", "{nowhere}", "{normals}", "--lot", "x"], 2, "station"),
         (["score", "{station}", "{lot}", "--lot", "L9"], 2, "L9"),
-        (["score", "{station}", "{lot}", "--maps", "png"], 2, "Maps can be kept as npy, tiff, none, got 'png'"),
+        (
+            ["score", "{station}", "{lot}", "--maps", "png"],
+            2,
+            "The kind of maps must be one of npy, tiff, none, got 'png'",
+        ),
         (["score", "{station}", "{lot}", "--idle", "1"], 2, "--idle says when --watch ends, got it without --watch"),
         (["score", "{station}", "{lot}", "--watch"], 2, "--watch needs one folder of images, --out"),
         (["score", "{station}", "{lot}", "--engine", "cloud"], 2, "--engine must be local or ray, got 'cloud'"),

@@ -109,16 +109,16 @@ def test_row_space_of_nothing_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detector", "sentence"),
+    ("settings", "sentence"),
     [
-        (FastRecon(coreset=0.0), r"FastRecon.coreset must be in \(0, 1\], got 0.0: "),
-        (FastRecon(coreset=1.5), r"FastRecon.coreset must be in \(0, 1\], got 1.5: "),
-        (FastRecon(weight=-1.0), r"FastRecon.weight must be 0 or more, got -1.0: "),
+        ({"coreset": 0.0}, r"FastRecon.coreset must be in \(0, 1\], got 0.0: "),
+        ({"coreset": 1.5}, r"FastRecon.coreset must be in \(0, 1\], got 1.5: "),
+        ({"weight": -1.0}, r"FastRecon.weight must be a finite number of at least 0, got -1.0: 0 ignores"),
     ],
 )
-def test_bad_settings_are_refused(detector: FastRecon, sentence: str) -> None:
+def test_bad_settings_are_refused(settings: dict[str, float], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        detector.fit(images(2))
+        FastRecon(**settings)
 
 
 def test_another_grid_is_refused() -> None:

@@ -1,6 +1,7 @@
 """FastRef against Algorithm 1 with loops, weights and an explicit inverse."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -139,19 +140,19 @@ def test_a_support_that_a_correction_has_made_equal_still_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detector", "sentence"),
+    ("settings", "sentence"),
     [
-        (FastRef(coreset=0.0), r"FastRef.coreset must be in \(0, 1\], got 0.0: "),
-        (FastRef(weight=-0.1), r"FastRef.weight must be 0 or more, got -0.1: "),
-        (FastRef(rounds=-1), r"0 or more rounds of 1 or more iterations, got -1 and 9: "),
-        (FastRef(iterations=0), r"0 or more rounds of 1 or more iterations, got 2 and 0: "),
-        (FastRef(epsilon=0.0), r"FastRef.epsilon must be above 0, got 0.0: "),
-        (FastRef(transport="half"), r"FastRef.transport must be unit-mass or literal, got 'half': "),
+        ({"coreset": 0.0}, r"FastRef.coreset must be in \(0, 1\], got 0.0: "),
+        ({"weight": -0.1}, r"FastRef.weight must be a finite number of at least 0, got -0.1: 0 is plain"),
+        ({"rounds": -1}, r"FastRef.rounds must be a whole number of at least 0, got -1: "),
+        ({"iterations": 0}, r"FastRef.iterations must be a whole number of at least 1, got 0: "),
+        ({"epsilon": 0.0}, r"FastRef.epsilon must be a finite number above 0, got 0.0: "),
+        ({"transport": "half"}, r"FastRef.transport must be one of unit-mass, literal, got 'half': "),
     ],
 )
-def test_bad_settings_are_refused(detector: FastRef, sentence: str) -> None:
+def test_bad_settings_are_refused(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        detector.fit(images(2))
+        FastRef(**settings)
 
 
 def test_no_support_and_no_fit_are_refused() -> None:

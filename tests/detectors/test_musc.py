@@ -1,6 +1,7 @@
 """MuSc against a slow version with loops and cdist."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -226,13 +227,23 @@ def test_the_reference_is_not_used_and_a_correction_acts_on_the_lot() -> None:
             r"must share one grid, got 4x4, 2x2: read blocks",
         ),
         (MuSc(), Features(lot(3).levels), DataError, r"got none: use an encoder with cls=1, or MuSc\(rscin=False\)\."),
-        (MuSc(radii=(1, 4)), lot(3), DataError, r"MuSc.radii must be odd numbers .*got \(1, 4\): "),
-        (MuSc(radii=()), lot(3), DataError, r"MuSc.radii must be odd numbers .*got \(\): "),
-        (MuSc(interval=0.0), lot(3), DataError, r"MuSc.interval must be in \(0, 1\], got 0.0: "),
-        (MuSc(neighbours=(0, 1)), lot(3), DataError, r"MuSc.neighbours must be .*got \(0, 1\): "),
-        (MuSc(memory=0), lot(3), DataError, r"MuSc.memory must be a positive number of bytes, got 0: "),
     ],
 )
 def test_bad_input_is_refused(detector: MuSc, features: Features, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence):
         detector.score(features)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"radii": (1, 4)}, r"MuSc.radii must be odd numbers .*got \(1, 4\): "),
+        ({"radii": ()}, r"MuSc.radii must be a tuple of whole numbers of at least 1, got \(\): "),
+        ({"interval": 0.0}, r"MuSc.interval must be in \(0, 1\], got 0.0: "),
+        ({"neighbours": (0, 1)}, r"MuSc.neighbours must be .*got \(0, 1\): "),
+        ({"memory": 0}, r"MuSc.memory must be a whole number of at least 1, got 0: these are bytes"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        MuSc(**settings)

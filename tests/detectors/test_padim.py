@@ -131,7 +131,7 @@ def test_another_grid_is_refused() -> None:
 
 
 def test_a_ridge_of_zero_is_refused() -> None:
-    with pytest.raises(DataError, match=r"PaDiM.ridge must be above 0, got 0.0: it keeps"):
+    with pytest.raises(DataError, match=r"PaDiM.ridge must be a finite number above 0, got 0.0: it keeps"):
         PaDiM(ridge=0.0).fit(normal_features((2, 2, 3))(4, 0))
 
 

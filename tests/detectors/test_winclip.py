@@ -277,20 +277,20 @@ def test_with_text_leaves_the_original_alone():
 
 
 @pytest.mark.parametrize(
-    ("detector", "kind", "sentence"),
+    ("settings", "kind", "sentence"),
     [
-        (WinCLIP(mode="plus"), DataError, "has the modes patch_only, winclip_plus, .* got 'plus' and None"),
-        (WinCLIP(image_score="sum"), DataError, "image scores max, mean, text, got 'patch_only' and 'sum'"),
-        (WinCLIP(mode="zero_shot", image_score="max"), DataError, "scores images by text, got image_score='max'"),
-        (WinCLIP(shots=0), DataError, "WinCLIP.shots must be at least 1, got 0"),
-        (WinCLIP(mode="zero_shot", windows=()), DataError, r"windows must be one or more sides .* got \(\)"),
-        (WinCLIP(mode="winclip_plus"), NotFittedError, "compares with texts, got none: call with_text"),
-        (WinCLIP(image_score="mean"), NotFittedError, "image_score='mean'.* compares with texts, got none"),
+        ({"mode": "plus"}, DataError, "mode must be one of patch_only, winclip_plus, .* got 'plus'"),
+        ({"image_score": "sum"}, DataError, "image_score must be one of max, mean, text or None, got 'sum'"),
+        ({"mode": "zero_shot", "image_score": "max"}, DataError, "scores images by text, got image_score='max'"),
+        ({"shots": 0}, DataError, "WinCLIP.shots must be a whole number of at least 1 or None, got 0"),
+        ({"mode": "zero_shot", "windows": ()}, DataError, r"windows must be a tuple of whole numbers .* got \(\)"),
+        ({"mode": "winclip_plus"}, NotFittedError, "compares with texts, got none: call with_text"),
+        ({"image_score": "mean"}, NotFittedError, "image_score='mean'.* compares with texts, got none"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(detector, kind, sentence):
+def test_settings_that_cannot_work_are_refused(settings, kind, sentence):
     with pytest.raises(kind, match=sentence):
-        detector.fit(Features((torch.ones(2, 4, 4, 3),)))
+        WinCLIP(**settings).fit(Features((torch.ones(2, 4, 4, 3),)))
 
 
 @pytest.mark.parametrize("shape", [(3, CHANNELS), (CHANNELS,)])

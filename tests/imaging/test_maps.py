@@ -241,9 +241,9 @@ def test_overlay_blends_turbo_on_one_scale():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"cell_pixels": 0}, r"MapRule\.cell_pixels must be a positive integer, got 0\."),
-        ({"sigma": -1.0}, r"MapRule\.sigma must be 0 or a positive number, got -1\.0\."),
-        ({"sigma": float("nan")}, r"MapRule\.sigma must be 0 or a positive number, got nan\."),
+        ({"cell_pixels": 0}, r"MapRule\.cell_pixels must be a whole number of at least 1, got 0\."),
+        ({"sigma": -1.0}, r"MapRule\.sigma must be a finite number of at least 0, got -1\.0: "),
+        ({"sigma": float("nan")}, r"MapRule\.sigma must be a finite number of at least 0, got nan: "),
         ({"upsample": "bicubic"}, r"MapRule\.upsample must be one of bilinear, nearest, corners, got 'bicubic'\."),
         ({"blur": "median"}, r"MapRule\.blur must be one of gaussian, box3, got 'median'\."),
         ({"at": "cell"}, r"MapRule\.at must be one of input, native, got 'cell'\."),

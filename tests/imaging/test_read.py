@@ -107,7 +107,7 @@ def test_decoding_happens_while_the_consumer_works(monkeypatch):
 
 @pytest.mark.parametrize("name", ["batch_size", "workers"])
 def test_sizes_below_one_are_refused_at_once(name):
-    with pytest.raises(DataError, match=f"read_batches needs {name} of at least 1, got 0"):
+    with pytest.raises(DataError, match=f"{name} must be a whole number of at least 1, got 0"):
         read_batches([picture(1)], RULE, **{name: 0})
 
 

@@ -14,6 +14,7 @@ from tests.support.source_tree import MODULES, imports, tree
 # A room imports only rooms of the lines above its own.
 ROOMS = (
     ("errors",),
+    ("settings",),
     ("types", "files", "threads"),
     ("memory", "imaging", "neighbours", "rendering"),
     ("sparc", "encoders"),
@@ -73,6 +74,7 @@ TORCH_FREE = (
     "neighbours._kernels",
     "rendering",
     "server",
+    "settings",
     "station.folder",
     "station.lot_name",
     "station.watch",

@@ -172,7 +172,9 @@ def test_two_parts_are_too_few_to_test(station):
 
 
 def test_a_self_test_needs_a_defect(station):
-    with pytest.raises(DataError, match="A self-test needs at least 1 planted defect, got 0: ask for 64"):
+    with pytest.raises(
+        DataError, match="number of planted defects must be a whole number of at least 1, got 0: ask for"
+    ):
         station.self_test("corrected", n=0)
 
 

@@ -143,5 +143,5 @@ def test_what_exceeds_the_limit_is_outlined():
 
 
 def test_wanted_maps_are_named():
-    with pytest.raises(DataError, match="Maps can be kept as npy, tiff, none, got 'png'"):
+    with pytest.raises(DataError, match="The kind of maps must be one of npy, tiff, none, got 'png'"):
         Wanted(maps="png")

@@ -12,6 +12,7 @@ from typing import get_args
 from sparcal.errors import DataError
 from sparcal.files.hashing import words_digest
 from sparcal.rendering.parts import SMALLEST, Shift, make_demo, write_demo
+from sparcal.settings import seed_number, share, texts, whole_number
 
 RENDERED = "rendered"
 
@@ -36,6 +37,11 @@ class Rendering:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        texts(self.categories, "Rendering.categories")
+        for name in ("train", "good", "bad", "size"):
+            whole_number(getattr(self, name), f"Rendering.{name}")
+        share(self.strength, "Rendering.strength")
+        seed_number(self.seed, "Rendering.seed")
         unknown = [name for name in self.categories if name not in get_args(Shift)]
         if unknown or not self.categories:
             got = repr(unknown[0]) if unknown else "none"

@@ -25,6 +25,7 @@ from sparcal.imaging.maps import native_map, outside_value
 from sparcal.imaging.preprocess import Geometry
 from sparcal.rendering.parts import DemoSet, Part, Shift, make_demo
 from sparcal.score import score_lot
+from sparcal.settings import one_of, texts, whole_number, whole_numbers
 from sparcal.types import Detector, Encoder, Features, Scores
 
 DemoRow = dict[str, str | int | float]
@@ -54,12 +55,14 @@ class Plan:
     bad: int = 24
 
     def __post_init__(self) -> None:
+        whole_numbers(self.ks, "Plan.ks", some=False)
+        for name in ("seeds", "train", "good", "bad"):
+            whole_number(getattr(self, name), f"Plan.{name}", least=1)
+        for name in ("hosts", "corrections"):
+            texts(getattr(self, name), f"Plan.{name}")
         if not self.ks or not all(2 <= k <= 8 for k in self.ks):
             raise DataError(f"The demonstration takes k of 2 to 8, got {', '.join(map(str, self.ks)) or 'none'}.")
-        if self.shift not in get_args(Shift):
-            raise DataError(f"There is no shift {self.shift!r}; choose from {', '.join(get_args(Shift))}.")
-        if self.seeds < 1:
-            raise DataError(f"The demonstration needs at least 1 seed, got {self.seeds}.")
+        one_of(self.shift, "The shift", get_args(Shift))
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ from sparcal.bench.plan.variant import Variant
 from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError
 from sparcal.hosts import make_detector
+from sparcal.settings import switch, texts, whole_number, whole_numbers
 
 # The paper's groups of benchmarks; within a pool each category weighs the same.
 POOLS: dict[str, tuple[str, ...]] = {
@@ -64,6 +65,11 @@ class Block:
     pictures: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("datasets", "hosts", "corrections", "variants", "categories"):
+            texts(getattr(self, name), f"Block.{name}")
+        whole_numbers(self.ks, "Block.ks", some=False)
+        whole_number(self.seeds, "Block.seeds")
+        switch(self.pictures, "Block.pictures")
         _known("dataset", self.datasets, (*DATASETS, RENDERED))
         _known("host", self.hosts, NAMES)
         _known("correction", self.corrections, (*CORRECTIONS, BATCHNORM))

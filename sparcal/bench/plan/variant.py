@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any, Literal, Self, get_args
 
 from sparcal.errors import DataError
+from sparcal.settings import in_short, instance_of, one_of, switch, text, whole_number
 from sparcal.types import Side
 
 Source = Literal["deployment", "train"]
@@ -49,6 +50,23 @@ class Variant:
     backbone: str = ""
     geometry: Framing = "centre-crop"
     settings: DetectorSettings = ()
+
+    def __post_init__(self) -> None:
+        whole_number(self.rank, "Variant.rank", least=1, optional=True)
+        one_of(self.on, "Variant.on", get_args(Side), optional=True)
+        one_of(self.source, "Variant.source", get_args(Source))
+        whole_number(self.contaminated, "Variant.contaminated", least=0)
+        switch(self.scene_disjoint, "Variant.scene_disjoint")
+        switch(self.full_normal, "Variant.full_normal")
+        whole_number(self.source_weight, "Variant.source_weight", least=0, optional=True)
+        text(self.backbone, "Variant.backbone")
+        one_of(self.geometry, "Variant.geometry", get_args(Framing))
+        instance_of(self.settings, "Variant.settings", tuple)
+        if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in self.settings):
+            raise DataError(
+                f"Variant.settings must be pairs of a field and its value, got {in_short(self.settings)}: "
+                "write them as setting=FIELD:VALUE."
+            )
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -45,6 +45,7 @@ from sparcal.integrations.anomalib.passes import (
 from sparcal.integrations.anomalib.reference_state import ReferenceState, put_reference, reference_state
 from sparcal.integrations.anomalib.unchecked import unfitted, why_unchecked
 from sparcal.score import rebuild
+from sparcal.settings import seed_number, switch
 from sparcal.sparc import MOST_NORMALS, EvidenceWarning, check_finite
 from sparcal.types import Correction, Detector, Features, fitted
 
@@ -84,6 +85,8 @@ class LotCalibrator:
 
     def __post_init__(self) -> None:
         check_rate(self.false_reject)
+        seed_number(self.seed, "LotCalibrator.seed")
+        switch(self.test_side_only, "LotCalibrator.test_side_only")
         if isinstance(self.correction, str) and self.correction not in (AUTO, *CORRECTIONS):
             names = ", ".join((AUTO, *sorted(CORRECTIONS)))
             raise DataError(f"unknown correction {self.correction!r}; choose from {names}.")

@@ -80,8 +80,8 @@ def test_the_first_part_of_each_kind_is_shown(result):
     [
         ({"ks": (9,)}, "takes k of 2 to 8, got 9"),
         ({"ks": ()}, "takes k of 2 to 8, got none"),
-        ({"shift": "up"}, "There is no shift 'up'; choose from lights"),
-        ({"seeds": 0}, "needs at least 1 seed, got 0"),
+        ({"shift": "up"}, "The shift must be one of lights"),
+        ({"seeds": 0}, "Plan.seeds must be a whole number of at least 1, got 0"),
     ],
 )
 def test_plans_that_make_no_sense(change, message):
