@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import typer
 from typer.exceptions import TyperException
@@ -35,6 +36,9 @@ for _name in _COMMANDS:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a letter that a terminal lacks is shown as \xfc, and stops nothing
+            stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in words or bool(os.environ.get("SPARCAL_DEBUG"))
     sys.exit(run([word for word in words if word != "--debug"], debug=debug))
 
@@ -44,7 +48,7 @@ def run(arguments: Sequence[str], *, debug: bool = False) -> int:
     try:
         result = app(list(arguments) or ["--help"], standalone_mode=False)
     except TyperException as error:
-        say(f"Error: {error.format_message()}")
+        say(f"Error: {' '.join(error.format_message().split())}")
         return 2
     except typer.Exit as leaving:
         return int(leaving.exit_code)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli.console import CallError, Json, print_json, say, wrong_call
+from sparcal.files.names import visible
 
 if TYPE_CHECKING:
     from sparcal.bench.plan.expand import Overrides
@@ -207,10 +208,16 @@ def _unit_progress(name: str) -> Iterator[UnitProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     rate = TextColumn("{task.fields[rate]} units/min, {task.fields[failed]} failed")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        rate,
+        TimeRemainingColumn(),
+    )
     started = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as bars:
-        task = bars.add_task(name, total=None, rate="0", failed=0)
+        task = bars.add_task(visible(name), total=None, rate="0", failed=0)
 
         def update(done: int, total: int, failed: int) -> None:
             per_minute = 60 * done / max(time.monotonic() - started, 1e-9)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from sparcal.errors import SparcalError
+from sparcal.files.names import json_text, visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 
@@ -40,14 +41,14 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None, rate="")
+        task = bars.add_task(visible(what), total=None, rate="")
 
         def report(done: int, total: int) -> None:
             speed = bars.tasks[0].speed
@@ -68,30 +69,41 @@ def use_cores() -> int:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on standard output; NaN becomes null, because JSON has none."""
-    typer.echo(json.dumps(_without_nan(value), ensure_ascii=False))
+    """One JSON value in one line on standard output; NaN becomes null, because JSON has none."""
+    text = json_text(_without_nan(value))
+    typer.echo(text if stdout_takes(text) else json.dumps(json.loads(text)))
+
+
+def stdout_takes(text: str) -> bool:
+    """Whether standard output has these letters: a terminal without UTF-8 has few."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def print_table(
     rows: Sequence[Mapping[str, object]], *, title: str | None = None, columns: Sequence[str] | None = None
 ) -> None:
-    """Rows as a rich table; columns in the order of the first row unless named."""
+    """Rows as a rich table; columns as the rows bring them, unless named."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    names = list(columns or (rows[0] if rows else ()))
-    table = Table(title=title, title_justify="left", header_style="bold")
+    names = list(columns or dict.fromkeys(name for row in rows for name in row))
+    table = Table(title=None if title is None else Text(visible(title)), title_justify="left", header_style="bold")
     numbers = {name for name in names if all(isinstance(row.get(name), int | float) for row in rows)}
     for name in names:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
+        table.add_row(*(Text(visible(_cell(row.get(name)))) for name in names))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def say(sentence: str) -> None:
     """One sentence for a person, on standard error so that it never mixes with results."""
-    typer.echo(sentence, err=True)
+    typer.echo(visible(sentence), err=True)
 
 
 def _silent(done: int, total: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, say, use_cores, wrong_call
+from sparcal.cli.console import Json, print_json, print_table, say, stdout_takes, use_cores, wrong_call
 
 if TYPE_CHECKING:
     from sparcal.calibration.self_test import SelfTest
@@ -75,7 +75,8 @@ def _rows(what: str, counts: Sequence[tuple[str, int, int]]) -> list[Mapping[str
 def bar(share: float) -> str:
     """A share as a bar of text."""
     full = round(BAR * share)
-    return "█" * full + "░" * (BAR - full) + f" {share:4.0%}"
+    filled, empty = "█░" if stdout_takes("█░") else "#."
+    return filled * full + empty * (BAR - full) + f" {share:4.0%}"
 
 
 def _compared(first: SelfTest | None, chance: float | None, *, worse: bool) -> str:

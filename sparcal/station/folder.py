@@ -33,6 +33,7 @@ from sparcal.files.atomic import settle, sync_folder
 from sparcal.files.full_disk import needs_room
 from sparcal.files.json_record import now, read_json, read_record, write_json
 from sparcal.files.locks import exclusive
+from sparcal.files.names import json_text
 from sparcal.station.lot_name import folder_name
 
 _TEMPORARY = ".tmp-"
@@ -148,7 +149,7 @@ class StationFolder:
 
     def log(self, event: str, details: Mapping[str, object]) -> None:
         """Add one line to the history."""
-        line = json.dumps({"time": now(), "event": event, **details}, ensure_ascii=False, allow_nan=False)
+        line = json_text({"time": now(), "event": event, **details})
         handle = os.open(self.root / "history.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             size = os.fstat(handle).st_size

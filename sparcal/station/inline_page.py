@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from html import escape
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +13,7 @@ from string import Template
 from PIL import Image
 
 from sparcal.files.atomic import atomic_path
+from sparcal.files.names import visible
 
 
 def write_inline_page(path: Path, template: str, values: Mapping[str, object]) -> Path:
@@ -26,6 +28,11 @@ def write_inline_page(path: Path, template: str, values: Mapping[str, object]) -
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return path
+
+
+def in_html(text: str) -> str:
+    """A text, for instance a name, as it stands in a page: no markup, and nothing that cannot be seen."""
+    return escape(visible(text))
 
 
 def jpeg_uri(image: Image.Image, *, quality: int = 78) -> str:

@@ -27,6 +27,7 @@ from PIL import Image
 
 from sparcal.errors import DataError
 from sparcal.files.atomic import atomic_path
+from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
 from sparcal.settings import one_of, switch
@@ -37,6 +38,9 @@ Maps = Literal["npy", "tiff", "none"]
 
 JOURNAL = "scores.jsonl"
 MAPS, OVERLAYS = "maps", "overlays"
+LONGEST_STEM = (
+    160  # bytes, of the 255 that file systems take; hash, suffix and the name while it is written come on top
+)
 COLUMNS = ("path", "score", "threshold", "verdict", "map", "overlay", "sha256", "reason", "lot")
 
 
@@ -100,13 +104,13 @@ class Results:
         row: Row = {**judgement.row(), "map": None, "overlay": None, "lot": self.lot.name}
         heat = judgement.heat()
         if heat is not None:
-            stem = f"{judgement.path.stem[:80]}-{(judgement.sha256 or '')[:12]}"
+            stem = _file_stem(judgement)
             if self.wanted.maps != "none":
                 row["map"] = str(self._write_map(heat, stem))
             if self.wanted.overlays:
                 row["overlay"] = str(self._write_overlay(judgement, heat, stem))
         with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
-            journal.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            journal.write(json_text(row) + "\n")
         self.rows[row["path"]] = row
         return row
 
@@ -119,7 +123,7 @@ class Results:
         ):
             writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(_cells(row) for row in rows)
         return write_page(self.folder / "index.html", self.lot, rows, self_test_page=self._copy_self_test_page())
 
     def _copy_self_test_page(self) -> str | None:
@@ -163,6 +167,20 @@ def outlined(image: NDArray[np.uint8], heat: NDArray[np.float32], limit: float) 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
     """What could not be judged, then by falling score."""
     return sorted(rows, key=lambda row: (row["verdict"] != "error", -(row["score"] or 0.0), row["path"]))
+
+
+def _cells(row: Row) -> dict[str, object]:
+    """A row for a spreadsheet: text in which everything can be seen, and nothing is run as a formula."""
+    files = ("path", "map", "overlay")  # ./=1.png names the same file
+    texts = {name: visible(value) for name, value in row.items() if isinstance(value, str)}
+    paths = {name: f"./{texts[name]}" for name in files if disarmed(texts.get(name, "")) != texts.get(name, "")}
+    return {**row, **{name: disarmed(text) for name, text in texts.items()}, **paths}
+
+
+def _file_stem(judgement: Judgement) -> str:
+    """The image's name as far as it fits, and its content's hash: names that look alike get files of their own."""
+    name = visible(judgement.path.stem).encode()[:LONGEST_STEM].decode(errors="ignore")
+    return f"{name}-{(judgement.sha256 or '')[:12]}"
 
 
 def _read_journal(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
 from sparcal.station.detection_chart import detection_chart
-from sparcal.station.inline_page import jpeg_uri, write_inline_page
+from sparcal.station.inline_page import in_html, jpeg_uri, write_inline_page
 from sparcal.station.lot import Lot
 
 Row = dict[str, Any]
@@ -36,15 +35,15 @@ def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str
     effect = lot.effect_of(lot.threshold.value).sentence
     scores = [row["score"] for row in rows if row["score"] is not None and of_this_lot(row, lot)]
     values: dict[str, object] = {
-        "title": escape(lot.title),
+        "title": in_html(lot.title),
         "fail": counts["fail"],
         "passed": counts["pass"],
         "error": counts["error"],
         "threshold": f"{lot.threshold.value:.4g}",
-        "sentence": escape(f"{lot.threshold.sentence} The threshold {effect}."),
-        "choice": escape(lot.record.choice.sentence),
+        "sentence": in_html(f"{lot.threshold.sentence} The threshold {effect}."),
+        "choice": in_html(lot.record.choice.sentence),
         "histogram": _histogram(scores, lot.threshold.value),
-        "others": escape(_others(lot, rows)),
+        "others": in_html(_others(lot, rows)),
         "would": _would_find(lot, self_test_page),
         "checks": "".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
         "note": f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
@@ -76,17 +75,19 @@ def _would_find(lot: Lot, page: str | None) -> str:
     tested = lot.record.self_test
     if tested is None:
         return ""
-    link = "" if page is None else f"<p><a href='{escape(page)}'>See every planted defect, found and missed</a></p>"
+    link = "" if page is None else f"<p><a href='{in_html(page)}'>See every planted defect, found and missed</a></p>"
     return (
         f"<section class='would'><div><h2>What it would find</h2>"
-        f"<p class='soft'>{escape(tested.sentence)}</p>{link}</div>{detection_chart(tested)}</section>"
+        f"<p class='soft'>{in_html(tested.sentence)}</p>{link}</div>{detection_chart(tested)}</section>"
     )
 
 
 def _card(row: Row) -> str:
-    name = escape(Path(row["path"]).name)
+    name = in_html(Path(row["path"]).name)
     if row["verdict"] == "error":
-        return f"<article class='error'><h2><b>NOT JUDGED</b> {name}</h2><p>{escape(row['reason'] or '')}</p></article>"
+        return (
+            f"<article class='error'><h2><b>NOT JUDGED</b> {name}</h2><p>{in_html(row['reason'] or '')}</p></article>"
+        )
     pictures = "".join(f"<img alt='{what} of {name}' src='{uri}'>" for what, uri in _pictures(row))
     share = min(100.0, 50.0 * row["score"] / max(row["threshold"], 1e-12))
     return (
@@ -115,7 +116,7 @@ def _thumbnail(path: Path) -> str:
 
 
 def _check(verdict: str, name: str, sentence: str) -> str:
-    return f"<li class='{verdict}'><b>{verdict}</b> <span>{escape(name)}</span> {escape(sentence)}</li>"
+    return f"<li class='{verdict}'><b>{verdict}</b> <span>{in_html(name)}</span> {in_html(sentence)}</li>"
 
 
 def _histogram(scores: Sequence[float], limit: float) -> str:

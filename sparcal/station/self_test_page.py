@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from PIL import Image
@@ -11,7 +10,7 @@ from PIL import Image
 from sparcal.calibration.planted_crops import Crop
 from sparcal.calibration.self_test import SelfTest, TestedDefect
 from sparcal.station.detection_chart import detection_chart
-from sparcal.station.inline_page import jpeg_uri, write_inline_page
+from sparcal.station.inline_page import in_html, jpeg_uri, write_inline_page
 
 QUALITY = 84  # of the cut-outs: faint defects must survive
 HOW = (
@@ -32,12 +31,12 @@ def write_self_test_page(path: Path, title: str, tested: SelfTest, crops: Sequen
         crops: one for each of the test's defects.
     """
     values: dict[str, object] = {
-        "title": escape(title),
+        "title": in_html(title),
         "found": tested.found,
         "planted": tested.planted,
         "counts": _counts(tested),
         "lead": HOW,
-        "sentence": escape(tested.curve.sentence),
+        "sentence": in_html(tested.curve.sentence),
         "chart": detection_chart(tested),
         "kinds": "".join(_kind(kind, *counts) for kind, counts in tested.by_kind.items()),
         "galleries": _galleries(list(zip(tested.defects, crops, strict=True))),
@@ -61,7 +60,7 @@ def _counts(tested: SelfTest) -> str:
 
 def _kind(kind: str, found: int, planted: int) -> str:
     return (
-        f"<tr><th scope='row'>{escape(kind)}</th><td class='share'><span class='track'><i style='width:"
+        f"<tr><th scope='row'>{in_html(kind)}</th><td class='share'><span class='track'><i style='width:"
         f"{found / planted:.0%}'></i></span></td><td>{found} of {planted}</td></tr>"
     )
 
@@ -95,9 +94,9 @@ def _figure(one: _Shown) -> str:
     scale = "" if crop.scale == 1 else f", shown at {crop.scale:.0%}"
     what = f"{'' if defect.plain else 'faint '}{defect.kind}"
     return (
-        f"<figure class='{verdict}'><div class='crop'><img alt='{escape(what)} on part {defect.part + 1}, {verdict}' "
+        f"<figure class='{verdict}'><div class='crop'><img alt='{in_html(what)} on part {defect.part + 1}, {verdict}' "
         f"src='{jpeg_uri(Image.fromarray(crop.pixels), quality=QUALITY)}'>"
         f"<i style='left:{left};top:{top};width:{width};height:{height}'></i></div>"
-        f"<figcaption><b>{mark} {escape(what)}</b>{defect.pixels:.0f} px, {defect.contrast:.0f} grey levels<br>"
+        f"<figcaption><b>{mark} {in_html(what)}</b>{defect.pixels:.0f} px, {defect.contrast:.0f} grey levels<br>"
         f"part {defect.part + 1}{scale}</figcaption></figure>"
     )

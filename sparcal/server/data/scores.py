@@ -9,6 +9,7 @@ from sqlite3 import Row
 from typing import Any, Literal
 
 from sparcal.files.json_record import now
+from sparcal.files.names import disarmed
 from sparcal.server.data.database import packed
 from sparcal.server.refusals import ConflictError, NotFoundError
 
@@ -183,15 +184,11 @@ def as_csv(rows: list[Row]) -> str:
         number = "" if row["score"] is None else f"{row['score']:.6g}"
         limit = "" if row["threshold"] is None else f"{row['threshold']:.6g}"
         texts = (row["verdict"], finding_of(row), row["operator"], row["at"], final_verdict(row), row["problem"])
-        cells = [_disarmed(row["name"]), row["sha"], _disarmed(row["lot"]), number, limit]
-        writer.writerow([*cells, *(_disarmed(text or "") for text in texts)])
+        cells = [disarmed(row["name"]), row["sha"], disarmed(row["lot"]), number, limit]
+        writer.writerow([*cells, *(disarmed(text or "") for text in texts)])
     return out.getvalue()
 
 
 def _literal(text: str) -> str:
     """A text for LIKE in which no letter has a special meaning."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _disarmed(text: str) -> str:
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t"} else text
