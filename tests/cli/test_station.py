@@ -195,13 +195,3 @@ def test_watching_judges_what_arrives_once(line, tmp_path):
 
 def _lines(out: Path) -> int:
     return len((out / JOURNAL).read_text().splitlines()) if (out / JOURNAL).exists() else 0
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_gives_the_same_rows(line, capsys):
-    words = ["score", str(line / "station"), str(line / "lot"), "--lot", "L1", "--json"]
-    assert run(words) == 0
-    local = json.loads(capsys.readouterr().out)
-    assert run([*words, "--engine", "ray"]) == 0
-    remote = json.loads(capsys.readouterr().out)
-    assert [row["score"] for row in remote] == [row["score"] for row in local]

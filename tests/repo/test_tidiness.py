@@ -41,7 +41,6 @@ COVERS = {
     "bench/run/test_ray_runner.py": ("bench/run/work",),
     "cli/test_bench.py": ("bench/report/report", "bench/report/used", "cli/bench_run"),
     "cli/test_cli.py": ("cli/listing",),
-    "cli/test_station.py": ("station/cluster",),
     "corrections/test_corrections.py": ("corrections/ablations", "corrections/coral", "corrections/normals"),
     "detectors/test_anomalyclip.py": ("detectors/prompts",),
     "encoders/test_encoders.py": (
