@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
@@ -19,14 +18,16 @@ from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.imaging.preprocess import Geometry
-from sparcal.imaging.read import Failure, name_of
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 from sparcal.threads import in_order
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sparcal.calibration.threshold_effect import ThresholdEffect
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.maps import MapRule
+    from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
     from sparcal.station.station import Station
     from sparcal.types import Correction, Detector
@@ -163,6 +164,7 @@ class Lot:
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
         from sparcal.imaging.encode import encode_one
+        from sparcal.imaging.read import Failure, name_of
 
         encoder, _ = self.station.encoder, self.calibrated  # loaded here, before threads ask for it
 
@@ -176,6 +178,7 @@ class Lot:
     def judge(self, image: EncodedImage) -> Judgement:
         """Judge an image that the station's encoder has encoded already."""
         from sparcal.imaging.encode import stranger
+        from sparcal.imaging.read import Failure
 
         reason = stranger(image, self.station.grids, self.record.kinds)
         if reason is not None:
