@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo test test-all test-anomalib speed browser lint format lock lock-anomalib clean
+.PHONY: help demo docs test test-all test-anomalib speed browser lint format lock lock-anomalib clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
 	@echo "make speed     every hot path against a peer, ten minutes; writes docs/explanation/speed.md"
+	@echo "make docs      the documentation site, offline; opens as build/site/index.html"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
@@ -67,6 +68,12 @@ test-anomalib: $(ANOMALIB)/.ready
 # Under ten minutes on two cores that do nothing else; writes docs/explanation/speed.md.
 speed: $(ANOMALIB)/.ready
 	$(ANOMALIB)/bin/python -m speed
+
+# Strict: a broken link or a missing name fails. Built from nothing each time, so that the bytes depend on the sources alone.
+docs: $(READY)
+	rm -rf build/site build/site-trees
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/site-trees docs build/site
+	@echo "The site is build/site/index.html."
 
 lint: $(READY)
 	$(BIN)/ruff check .

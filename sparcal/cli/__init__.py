@@ -19,7 +19,7 @@ from sparcal.cli.console import CallError, say
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
-_COMMANDS = ("fit", "calibrate", "score", "self_test", "lots", "demo", "serve", "export", "listing", "bench")
+_COMMANDS = ("fit", "calibrate", "score", "self_test", "lots", "demo", "parts", "serve", "export", "listing", "bench")
 
 app = typer.Typer(
     name="sparcal",

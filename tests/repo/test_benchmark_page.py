@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 from sparcal.bench.experiments import experiment_titles
@@ -20,8 +19,8 @@ def test_every_experiment_is_listed():
 
 
 def test_the_experiment_on_the_page_runs(tmp_path, capsys):
-    block = re.search(r"\n\n((?: {4}.*\n|\n)+)", PAGE[PAGE.index("## Your own experiment") :]).group(1)
-    (tmp_path / "mine.toml").write_text(textwrap.dedent(block))
+    block = re.search(r"```toml\n(.*?)```", PAGE[PAGE.index("## Your own experiment") :], re.S).group(1)
+    (tmp_path / "mine.toml").write_text(block)
     write_tree("folder", tmp_path / "parts", per_split=COUNTS, categories=("alpha",), size=(64, 64))
     options = ["--out", str(tmp_path / "r"), "--cache", str(tmp_path / "c"), "--workers", "1", "--threads", "1"]
     call = ["bench", "run", str(tmp_path / "mine.toml"), "--data", f"folder={tmp_path / 'parts'}"]

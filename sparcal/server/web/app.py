@@ -69,10 +69,15 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
     app.state.context = context
     environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined)
     app.state.templates = Jinja2Templates(env=environment)
-    for part in (jobs, drafts, judge, trend, lots, images):
-        app.include_router(part.router, prefix="/api")
+    add_api(app)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")
     errors.install(app)
     app.add_middleware(Guard, settings=settings, keys=context.keys)
     return app
+
+
+def add_api(app: FastAPI) -> None:
+    """The routes that programs call; they describe themselves without a station."""
+    for part in (jobs, drafts, judge, trend, lots, images):
+        app.include_router(part.router, prefix="/api")
