@@ -26,7 +26,14 @@ ARTIFACT_HEADER = "sparcal"
 
 
 def save(thing: object, path: str | Path) -> Path:
-    """Write a correction or detector, fitted or not, to one file; returns its path."""
+    """Write a correction or detector, fitted or not, to one file; returns its path.
+
+    >>> from sparcal import load, save
+    >>> from sparcal.detectors import PatchCore
+    >>> path = save(PatchCore(neighbours=3), "mine.safetensors")
+    >>> load(path).neighbours
+    3
+    """
     tensors: dict[str, Tensor] = {}
     description = _describe(thing, "", tensors)
     description["format"] = ARTIFACT_FORMAT
@@ -38,7 +45,12 @@ def save(thing: object, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Any:
-    """The correction or detector that `save` wrote to `path`."""
+    """The correction or detector that `save` wrote to `path`; its bytes are checked, and no code of it is run.
+
+    >>> from sparcal import SPARC, load, save
+    >>> load(save(SPARC(rank=3), "sparc.safetensors"))
+    SPARC(rank=3, on='both', recentre='none')
+    """
     source = Path(path)
     if not source.is_file():
         raise ArtifactError(f"The artifact {source} was expected to be a file, got none there: check the path.")

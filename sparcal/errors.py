@@ -19,7 +19,15 @@ import errno
 
 
 class SparcalError(Exception):
-    """Every error that sparcal raises on purpose; its text is one sentence for a person."""
+    """Every error that sparcal raises on purpose; its text is one sentence for a person.
+
+    >>> from sparcal import SparcalError, Station
+    >>> try:
+    ...     Station.open("nowhere")
+    ... except SparcalError as error:
+    ...     print(error)
+    There is no station at nowhere: check the path, or make one with sparcal fit NORMALS --station nowhere.
+    """
 
 
 class ShapeError(SparcalError, ValueError):

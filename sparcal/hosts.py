@@ -162,6 +162,10 @@ def load_host(
         prompts: the learned prompt file of AnomalyCLIP.
         category: what the images show, in words; gives WinCLIP its texts, which its default mode does not need.
         settings: fields of the detector, by name; the encoder follows what they need.
+
+    >>> encoder, detector = load_host("patchcore", encoder="bundled", settings={"coreset": 0.25})
+    >>> type(detector).__name__, detector.coreset
+    ('PatchCore', 0.25)
     """
     return build_host(
         find_host(name), encoder=encoder, weights=weights, prompts=prompts, category=category, settings=settings

@@ -35,6 +35,14 @@ def score_lot(
 
     Args:
         reference: training features of normal images; None for detectors without a reference side.
+
+    >>> import torch
+    >>> from sparcal import SPARC
+    >>> from sparcal.detectors import PaDiM
+    >>> train, normals, lot = (Features((torch.randn(n, 4, 4, 16),)) for n in (20, 8, 5))
+    >>> scores = score_lot(PaDiM(), lot, reference=train, calibration=normals, correction=SPARC())
+    >>> scores.image.shape, scores.cell.shape
+    (torch.Size([5]), torch.Size([5, 4, 4]))
     """
     check_finite(test, "The test features")
     if reference is not None:

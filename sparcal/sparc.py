@@ -53,6 +53,14 @@ class SPARC:
     After `fit`: `mean_`, one (h, w, d) per level; `basis_`, one (h, w, s, d) per level, rows orthonormal or zero, by
     falling singular value; `rank_`, one (h, w) count of kept directions per level; `offset_`, one (h, w, d) per
     level if recentred, else None; `k_`.
+
+    >>> normals = Features((torch.randn(8, 4, 4, 16),))  # k = 8 good parts, 4 x 4 cells of 16 channels
+    >>> sparc = SPARC().fit(normals)
+    >>> int(sparc.rank_[0].max())
+    7
+    >>> calm = sparc.apply(normals)  # good parts no longer differ
+    >>> bool((calm.levels[0] - calm.levels[0][0]).abs().max() < 1e-4)
+    True
     """
 
     rank: int | None = None

@@ -33,6 +33,12 @@ class Features:
     Args:
         levels: one `(n, h, w, d)` floating tensor per grid, channels last, all with the same n.
         cls: one `(n, c)` vector per image for hosts that score images from it; no correction touches it.
+
+    >>> features = Features((torch.zeros(5, 4, 4, 16), torch.zeros(5, 2, 2, 32)))  # two grids of five images
+    >>> len(features), features.grids
+    (5, ((4, 4, 16), (2, 2, 32)))
+    >>> len(features[[0, 3]])
+    2
     """
 
     levels: tuple[Tensor, ...]
@@ -107,6 +113,10 @@ class Scores:
     Args:
         image: `(n,)`.
         cell: `(n, h, w)`, on the detector's own grid; `sparcal.imaging.maps` takes it to native pixels.
+
+    >>> scores = Scores(image=torch.tensor([0.1, 0.9]), cell=torch.zeros(2, 4, 4))
+    >>> int(scores.image.argmax()), len(scores[:1])
+    (1, 1)
     """
 
     image: Tensor

@@ -59,6 +59,9 @@ def auroc(labels: ArrayLike | Tensor, scores: ArrayLike | Tensor) -> float:
     Args:
         labels: one 0 (normal) or 1 (anomalous) per image.
         scores: one number per image, larger is more anomalous; infinite ones rank last or first.
+
+    >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
     """
     from scipy.stats import rankdata
 
@@ -96,6 +99,11 @@ def aupro(
         fpr_limits: false positive rates in (0, 1].
 
     Returns one number per limit; nan for all if no image has an anomalous or none a normal pixel.
+
+    >>> mask = np.zeros((8, 8), bool)
+    >>> mask[2:4, 2:4] = True
+    >>> aupro([mask], [mask.astype(float)])  # a perfect map
+    (1.0, 1.0)
     """
     _check_limits(fpr_limits)
     accumulator = AuproAccumulator()

@@ -22,6 +22,9 @@ def wilcoxon_greater(deltas: ArrayLike) -> float:
 
     Args:
         deltas: one seed-averaged change per category.
+
+    >>> wilcoxon_greater([0.3, 1.2, 0.8, 2.0, 0.1])  # five changes, all for the better
+    0.03125
     """
     from scipy.stats import wilcoxon
 
@@ -41,6 +44,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjusted p values of one family, in the order given.
 
     The i-th smallest of m is multiplied by m - i + 1, lifted to the largest before it, and cut at 1.
+
+    >>> holm([0.04, 0.01, 0.5])
+    [0.08, 0.03, 0.5]
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):

@@ -21,6 +21,10 @@ def load_encoder(
             "timm:wide_resnet50_2.tv_in1k?layers=8,16&aggregate=pool&size=256".
         weights: a local weight file, for machines without a hub.
         recipe: fills in what `name` does not say, before the network's own defaults do.
+
+    >>> encoder = load_encoder("bundled?size=128")
+    >>> encoder.cell_pixels, encoder.id[:16]
+    (8, 'bundled?layers=8')
     """
     spec = parse_spec(name) if isinstance(name, str) else name
     if spec.source == "bundled":

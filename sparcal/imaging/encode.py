@@ -135,6 +135,12 @@ def encode(
         batch_size: one at a time is fastest on a CPU, where the activations of a batch leave the cache and are paged in
             anew for every layer; a GPU wants more.
         progress: called with (images done, images in all) after each batch.
+
+    >>> import numpy as np
+    >>> from sparcal import load_encoder
+    >>> encoded = encode(load_encoder("bundled?size=64"), np.zeros((3, 64, 64, 3), np.uint8))  # or a folder
+    >>> encoded.features.grids
+    ((8, 8, 152),)
     """
     sources = image_sources(images)
     store = _Store(len(sources))

@@ -31,6 +31,9 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
 
     The loops run on the CPU, on one thread, so that the indices are the same for points on any device; they need
     about `450 * n + 400 * size` bytes besides the points. Once every point coincides with a member, index 0 is repeated.
+
+    >>> greedy_coreset(torch.tensor([[0.0], [1.0], [9.0], [10.0]]), 3)  # the farthest from those before
+    tensor([0, 3, 1])
     """
     _check_coreset(points, size, start, initial)
     rows = points.detach().to("cpu", torch.promote_types(points.dtype, torch.float32)).contiguous()

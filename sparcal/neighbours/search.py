@@ -72,6 +72,10 @@ def nearest(
         memory: about how many bytes may be used besides inputs and outputs; a `Bank` has its own.
 
     Distances are float32, or float64 if an input is.
+
+    >>> bank = torch.tensor([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
+    >>> nearest(torch.tensor([[3.0, 3.0]]), bank, k=2)
+    (tensor([[1.0000, 4.2426]]), tensor([[1, 0]]))
     """
     if isinstance(bank, Bank):
         rows, memory, bounds = bank.rows, bank.memory, bank.bounds

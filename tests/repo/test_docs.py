@@ -51,7 +51,7 @@ def pages_to_run():
         yield pytest.param(page, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
-@pytest.mark.parametrize("page", pages_to_run())
+@pytest.mark.parametrize("page", list(pages_to_run()))
 def test_the_blocks_of_a_page_run(page, started, tmp_path, monkeypatch):
     start = re.search(r"<!-- starts with: (\w+) -->", page.read_text(encoding="utf-8"))
     place = start.group(1) if start else "lot"

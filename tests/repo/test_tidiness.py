@@ -63,6 +63,7 @@ COVERS = {
     ),
     "neighbours/test_compiled.py": ("neighbours/_points",),
     "neighbours/test_search.py": ("neighbours/_kernel_types", "neighbours/_kernels"),
+    "rendering/test_line.py": ("cli/parts",),
     "rendering/test_parts.py": (
         *("rendering/lettering", "rendering/photograph", "rendering/plate", "rendering/plate_damage"),
         "rendering/surface",
