@@ -8,19 +8,24 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo docs test test-all test-anomalib speed browser lint format lock lock-anomalib clean
+.PHONY: help demo docs test test-all test-anomalib test-lowest test-highest release-check speed browser lint format \
+	lock lock-anomalib lock-lowest clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
 	@echo "make test      all fast tests, and how much of the package they reach"
 	@echo "make test-all  all tests, the slow ones too"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
+	@echo "make test-lowest    the fast tests on the lowest allowed versions of all dependencies"
+	@echo "make test-highest   the fast tests on the newest versions that there are"
+	@echo "make release-check  build, install the wheel alone elsewhere, and walk through it"
 	@echo "make speed     every hot path against a peer, ten minutes; writes docs/explanation/speed.md"
 	@echo "make docs      the documentation site, offline; opens as build/site/index.html"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
 	@echo "make lock-anomalib  the same for the environment with anomalib"
+	@echo "make lock-lowest    work out the lowest allowed versions again: constraints-lowest.txt"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +44,41 @@ test: $(READY) browser
 
 test-all: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile -m ''
+
+# The lower bounds of pyproject.toml, and the newest versions without any lock, each in an environment of its own.
+# What the tests themselves use is not under test, so it stays as new as it likes; tests/repo looks at the sources alone;
+# and old versions may warn of what newer ones have mended.
+PRODUCT := clip,bench,notebook,ray,server,export
+TEST_TOOLS := pytest pytest-xdist hypothesis httpx scikit-image tifffile playwright axe-playwright-python schemathesis \
+	build ipykernel nbclient nbformat
+BOTH_ENDS := -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile --ignore tests/repo -W default
+
+.venv-lowest/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+		--editable '.[$(PRODUCT)]' torchvision $(TEST_TOOLS)
+	@touch $@
+
+test-lowest: .venv-lowest/.ready browser
+	OMP_NUM_THREADS=1 .venv-lowest/bin/python $(BOTH_ENDS)
+
+test-highest: browser
+	$(PYTHON) -m venv --clear .venv-highest
+	.venv-highest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade \
+		--editable '.[$(PRODUCT)]' torchvision $(TEST_TOOLS)
+	OMP_NUM_THREADS=1 .venv-highest/bin/python $(BOTH_ENDS)
+
+# With TAG=v1.2.3 also: may this be released under that tag? The walk must not see the sources, so it leaves the clone.
+release-check: $(READY)
+	$(BIN)/python -m release.changelog $(TAG)
+	rm -rf dist
+	$(BIN)/python -m build
+	place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
+	cp release/walk.py constraints.txt dist/*.whl "$$place" && cd "$$place" && unset PYTHONPATH && \
+	$(abspath $(BIN))/python -m venv env && \
+	env/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		"$$(echo ./*.whl)[server,export]" && \
+	env/bin/python walk.py
 
 # The page is tested in a real browser; SPARCAL_NO_BROWSER=1 leaves those tests out.
 BROWSERS := chromium chromium-browser google-chrome
@@ -78,7 +118,7 @@ docs: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy sparcal tests speed
+	$(BIN)/mypy sparcal tests speed release
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -102,5 +142,16 @@ lock-anomalib:
 	 $(ANOMALIB)/bin/python -m pip list --format=freeze | grep -v -E '^(pip|setuptools|sparcal)=' | sort -f) > constraints-anomalib.txt
 	@touch $(ANOMALIB)/.ready
 
+# uv knows how to take the lowest version of what we ask for ourselves; torchvision then follows torch.
+comma := ,
+LOWEST_EXTRAS := $(foreach extra,$(subst $(comma), ,$(PRODUCT)),--extra $(extra))
+lock-lowest:
+	$(PYTHON) -m venv --clear .venv-uv
+	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	(echo "# The lowest versions that pyproject.toml allows; make lock-lowest rewrites it."; \
+	 .venv-uv/bin/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-header --no-annotate \
+		$(LOWEST_EXTRAS) pyproject.toml) > constraints-lowest.txt
+	rm -rf .venv-uv
+
 clean:
-	rm -rf $(VENV) $(ANOMALIB) demo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-highest $(ANOMALIB) demo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
