@@ -1,7 +1,7 @@
 """The nine detector configurations of the paper's main table, as data: which encoder, which detector, which settings.
 
 `encoder` is the paper's own. A host also runs on any other encoder: what its text leaves open (layers, aggregation,
-geometry) is then taken from the host's recipe.
+geometry) is then taken from the host's recipe. Other packages add hosts as plug-ins (`sparcal.plugins`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from sparcal.encoders import Recipe, load_encoder, parse_spec
 from sparcal.errors import DataError
+from sparcal.plugins import plugins
 from sparcal.settings import instance_of, mapping, one_of, text
 from sparcal.types import Detector, Encoder, Family
+
+if TYPE_CHECKING:
+    HOSTS: dict[str, Host]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Host:
 _WRN = "timm:wide_resnet50_2.tv_in1k"
 _CROP = "resize=short&size=256&crop=224"
 
-HOSTS: dict[str, Host] = {
+OWN_HOSTS: dict[str, Host] = {
     host.name: host
     for host in (
         Host(
@@ -145,6 +149,26 @@ HOSTS: dict[str, Host] = {
 }
 
 
+def __getattr__(name: str) -> object:
+    """HOSTS, made when it is first used: a plug-in may import this module to describe itself."""
+    if name != "HOSTS":
+        raise AttributeError(f"module 'sparcal.hosts' has no attribute {name!r}")
+    joined = plugins("sparcal.hosts", OWN_HOSTS, _accepted)
+    made = OWN_HOSTS | {title: replace(host, name=title) for title, host in joined.items()}
+    globals()[name] = made
+    return made
+
+
+def _accepted(entry: object) -> Host:
+    from sparcal.detectors import DETECTORS
+
+    if not isinstance(entry, Host):
+        raise DataError(f"a {type(entry).__name__} instead of a Host")
+    if entry.detector not in DETECTORS:
+        raise DataError(f"a Host of the unknown detector {entry.detector!r}")
+    return entry
+
+
 def load_host(
     name: str,
     *,
@@ -222,6 +246,8 @@ def encoder_for(detector: Detector, encoder: str) -> str:
 
 def find_host(name: str) -> Host:
     """The host of that name."""
+    from sparcal.hosts import HOSTS
+
     text(name, "A host's name", hint=f"choose from {', '.join(HOSTS)}")
     if name not in HOSTS:
         raise DataError(f"There is no host {name!r}; choose from {', '.join(HOSTS)}.")

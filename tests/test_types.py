@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sparcal.errors import DataError, NotFittedError, ShapeError
+from sparcal.testing import normal_features
 from sparcal.types import Features, Scores, fitted, require_reference
-from tests.support.contracts import normal_features
 
 make = normal_features((3, 4, 6), (2, 2, 9), channels=5)
 

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 import typer
 from typer.exceptions import TyperException
 
-from sparcal.cli.console import CallError, say
+from sparcal.cli.console import CallError, say, spoken_warnings
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str], *, debug: bool = False) -> int:
     """The exit code of one command; every error has become one sentence, unless `debug`."""
     try:
-        result = app(list(arguments) or ["--help"], standalone_mode=False)
+        with spoken_warnings():
+            result = app(list(arguments) or ["--help"], standalone_mode=False)
     except TyperException as error:
         say(f"Error: {' '.join(error.format_message().split())}")
         return 2

@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     bench.command("run")(run_experiment)
     bench.command("report")(report_run)
     bench.command("data")(check_data)
+    bench.command("datasets")(list_datasets)
     bench.command("fidelity")(print_fidelity)
     app.add_typer(bench, name="bench")
 
@@ -33,6 +34,22 @@ def list_experiments(as_json: Json = False) -> None:
         print_json(rows)
     else:
         print_table(rows, title="Experiments")
+
+
+def list_datasets(as_json: Json = False) -> None:
+    """The benchmarks that experiments can name, and where to get a copy."""
+    from sparcal.bench.datasets.catalogue import DATASETS, OWN_DATASETS
+    from sparcal.plugins import plugin_packages
+
+    packages = plugin_packages("sparcal.datasets", OWN_DATASETS)
+    rows = [
+        {"name": name, "title": dataset.title, "copy": dataset.remedy, "package": packages.get(name, "")}
+        for name, dataset in DATASETS.items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, title="Datasets")
 
 
 def print_fidelity() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
@@ -28,6 +29,17 @@ def wrong_call() -> Iterator[None]:
         yield
     except SparcalError as error:
         raise CallError(str(error)) from error
+
+
+@contextmanager
+def spoken_warnings() -> Iterator[None]:
+    """Inside this block a warning is one sentence on standard error, without the line of code that gave it."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 @contextmanager

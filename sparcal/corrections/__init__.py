@@ -1,21 +1,27 @@
 """What can stand between a frozen encoder and a frozen detector, by name, with what is known about each.
 
 To add one, write its file and its entry here: `auto`, the command line, the web station, the export and the pages
-that list corrections read everything else from the entry.
+that list corrections read everything else from the entry. Other packages add theirs as plug-ins (`sparcal.plugins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sparcal.corrections.ablations import GlobalSubspace, Identity, MeanOnly, SparcMean
 from sparcal.corrections.coral import Coral
 from sparcal.corrections.normals import NormalsInReference
+from sparcal.errors import DataError
+from sparcal.plugins import plugins
 from sparcal.settings import instance_of, mapping, switch, text, whole_number
 from sparcal.sparc import SPARC
 from sparcal.types import Correction
+
+if TYPE_CHECKING:
+    CORRECTIONS: dict[str, CorrectionFacts]
 
 __all__ = [
     "CORRECTIONS",
@@ -64,7 +70,7 @@ class CorrectionFacts:
         return self.kind(**{**self.settings, **settings})
 
 
-CORRECTIONS: dict[str, CorrectionFacts] = {
+OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
     STATION_REFERENCE: CorrectionFacts("The station's own reference", Identity, auto=0, exportable=True),
     "sparc": CorrectionFacts(
         "SPARC", SPARC, removes="the ways in which the lot's good parts differ", auto=3, exportable=True
@@ -104,3 +110,24 @@ CORRECTIONS: dict[str, CorrectionFacts] = {
         exportable=True,
     ),
 }
+
+
+def __getattr__(name: str) -> object:
+    """CORRECTIONS, made when it is first used: a plug-in may import this module to describe itself."""
+    if name != "CORRECTIONS":
+        raise AttributeError(f"module 'sparcal.corrections' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    made = OWN_CORRECTIONS | plugins("sparcal.corrections", OWN_CORRECTIONS, _accepted)
+    globals()[name] = made
+    return made
+
+
+def _accepted(entry: object) -> CorrectionFacts:
+    """A plug-in's entry as facts; a bare class brings none but its name."""
+    facts = CorrectionFacts(entry.__name__, entry) if isinstance(entry, type) else entry
+    if not isinstance(facts, CorrectionFacts):
+        raise DataError(f"a {type(entry).__name__} instead of a CorrectionFacts or a correction's class")
+    roles = ("fit", "apply", "apply_reference")
+    kind: type[object] = facts.kind  # as it claims
+    if not is_dataclass(kind) or not all(callable(getattr(kind, role, None)) for role in roles):
+        raise DataError(f"{kind.__name__}, which is not a dataclass with {', '.join(roles)}")
+    return facts

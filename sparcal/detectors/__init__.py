@@ -1,16 +1,18 @@
 """The frozen scoring rules, by name; each is loaded when it is first used.
 
 A detector is a class in a file of its name. To add one, write the file, name its class here, and put it under the
-contract in tests/detectors/test_contract.py.
+contract in tests/detectors/test_contract.py. Other packages add theirs as plug-ins (`sparcal.plugins`).
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
+from sparcal.errors import DataError
+from sparcal.plugins import plugins
 from sparcal.types import Detector, Family
 
 if TYPE_CHECKING:
@@ -57,12 +59,15 @@ __all__ = [
     "for_cell_pixels",
 ]
 
+OWN_DETECTORS = tuple(title.lower() for title in _CLASSES)
+
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
 
 
 def __getattr__(name: str) -> object:
     if name == "DETECTORS":
-        value: object = {title.lower(): _load(title) for title in _CLASSES}
+        ours = {title.lower(): _load(title) for title in _CLASSES}
+        value: object = ours | plugins("sparcal.detectors", OWN_DETECTORS, _accepted)
     elif name in _CLASSES:
         value = _load(name)
     else:
@@ -74,6 +79,16 @@ def __getattr__(name: str) -> object:
 def _load(title: str) -> type[Detector]:
     kind: type[Detector] = getattr(import_module(f"sparcal.detectors.{title.lower()}"), title)
     return kind
+
+
+def _accepted(entry: object) -> type[Detector]:
+    """A plug-in's entry, which must be a detector's class."""
+    if not isinstance(entry, type):
+        raise DataError(f"a {type(entry).__name__} instead of a detector's class")
+    roles = all(callable(getattr(entry, role, None)) for role in ("fit", "score"))
+    if not is_dataclass(entry) or not roles or getattr(entry, "family", None) not in get_args(Family):
+        raise DataError(f"{entry.__name__}, which is not a dataclass with a family, fit and score")
+    return cast("type[Detector]", entry)
 
 
 @dataclass(frozen=True)

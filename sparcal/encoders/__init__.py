@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparcal.encoders.spec import EncoderSpec, Recipe, parse_spec
-from sparcal.errors import DataError
+from sparcal.errors import DataError, SparcalError
+from sparcal.plugins import ENCODER_GROUP, load_plugin
 from sparcal.types import Encoder
 
 __all__ = ["EncoderSpec", "Recipe", "load_encoder", "parse_spec"]
@@ -17,8 +18,8 @@ def load_encoder(
     """The encoder that `name` describes.
 
     Args:
-        name: "bundled", "timm:MODEL.TAG" or "openclip:MODEL/TAG", with settings after a question mark, for instance
-            "timm:wide_resnet50_2.tv_in1k?layers=8,16&aggregate=pool&size=256".
+        name: "bundled", "timm:MODEL.TAG", "openclip:MODEL/TAG" or a plug-in's "SOURCE:MODEL", with settings after a
+            question mark, for instance "timm:wide_resnet50_2.tv_in1k?layers=8,16&aggregate=pool&size=256".
         weights: a local weight file, for machines without a hub.
         recipe: fills in what `name` does not say, before the network's own defaults do.
 
@@ -37,6 +38,26 @@ def load_encoder(
         from sparcal.encoders.timm import load_timm
 
         return load_timm(spec, weights=weights, recipe=recipe)
-    from sparcal.encoders.openclip import load_openclip
+    if spec.source == "openclip":
+        from sparcal.encoders.openclip import load_openclip
 
-    return load_openclip(spec, weights=weights, recipe=recipe)
+        return load_openclip(spec, weights=weights, recipe=recipe)
+    return _load_foreign(spec, weights, recipe)
+
+
+def _load_foreign(spec: EncoderSpec, weights: str | Path | None, recipe: Recipe | None) -> Encoder:
+    loader = load_plugin(ENCODER_GROUP, spec.source)
+    if not callable(loader):
+        raise DataError(f"The plug-in {spec.source!r} must be a function that loads encoders, got {loader!r}.")
+    try:
+        encoder = loader(spec, weights=weights, recipe=recipe)
+    except SparcalError:
+        raise
+    except Exception as error:  # a foreign package may do anything wrong
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(
+            f"The plug-in {spec.source!r} was expected to load {spec}, got {reason}: ask who wrote it."
+        ) from error
+    if not isinstance(encoder, Encoder):
+        raise DataError(f"The plug-in {spec.source!r} must give an encoder, got a {type(encoder).__name__}.")
+    return encoder

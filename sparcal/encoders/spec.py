@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from sparcal.errors import DataError
 from sparcal.imaging.preprocess import Preprocess, Resample, Resize
+from sparcal.plugins import ENCODER_GROUP, plugin_packages
 from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
 
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
@@ -29,7 +30,7 @@ class EncoderSpec:
     """An encoder in words; None where the words leave it open.
 
     Args:
-        source: who builds the network.
+        source: who builds the network; the name of a plug-in, where it is not sparcal.
         model: the source's name for architecture and weights, with the weight tag (`wide_resnet50_2.tv_in1k`).
         layers: for networks with stages, strides (8 = an eighth of the input size); for plain transformers,
             zero-based blocks, negative ones counted from the end.
@@ -69,7 +70,8 @@ class EncoderSpec:
     windows_in: WindowsIn | None = None
 
     def __post_init__(self) -> None:
-        one_of(self.source, "EncoderSpec.source", SOURCES)
+        if not isinstance(self.source, str) or self.source not in SOURCES:  # looking for plug-ins takes a while
+            one_of(self.source, "EncoderSpec.source", (*SOURCES, *plugin_packages(ENCODER_GROUP)))
         text(self.model, "EncoderSpec.model")
         for name, kind in _READERS.items():
             value, who = getattr(self, name), f"EncoderSpec.{name}"
@@ -115,7 +117,7 @@ class EncoderSpec:
         )
 
     def __str__(self) -> str:
-        head = self.source if self.source == "bundled" else f"{self.source}:{self.model}"
+        head = f"{self.source}:{self.model}" if self.model else self.source
         settings = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("source", "model")]
         words = "&".join(f"{name}={_word(value)}" for name, value in settings if value is not None)
         return f"{head}?{words}" if words else head
@@ -158,7 +160,8 @@ def parse_spec(words: str) -> EncoderSpec:
     text(words, "An encoder's name", hint="write 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG'")
     head, _, query = words.partition("?")
     source, _, model = head.partition(":")
-    if source not in SOURCES or (source == "bundled") == bool(model):
+    ours = source in SOURCES and (source == "bundled") != bool(model)
+    if not ours and (source in SOURCES or source not in plugin_packages(ENCODER_GROUP)):
         raise DataError(
             f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {words!r}: "
             "run 'sparcal encoders' for the list."

@@ -7,15 +7,24 @@ from collections.abc import Callable
 import pytest
 
 from sparcal.corrections import CORRECTIONS
-from tests.support.correction_checks import checks_for
+from sparcal.testing import CorrectionCase, correction_checks
+
+CASES = [
+    CorrectionCase(name, CORRECTIONS[name], learns=name != "identity", changes_test=name not in ("identity", "normals"))
+    for name in CORRECTIONS
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "check"),
-    [pytest.param(name, check, id=f"{name}-{check.__name__}") for name in CORRECTIONS for check in checks_for(name)],
+    "check",
+    [
+        pytest.param(check, id=f"{case.name}-{name}")
+        for case in CASES
+        for name, check in correction_checks(case).items()
+    ],
 )
-def test_contract(name: str, check: Callable[[str], None]) -> None:
-    check(name)
+def test_contract(check: Callable[[], None]) -> None:
+    check()
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)

@@ -15,8 +15,8 @@ from sparcal.detectors.anomalydino import (
     with_foreground,
 )
 from sparcal.errors import ShapeError
+from sparcal.testing import normal_features
 from sparcal.types import Features
-from tests.support.contracts import normal_features
 
 make = normal_features((4, 5, 6))
 

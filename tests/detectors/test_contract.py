@@ -29,8 +29,9 @@ from sparcal.detectors import (
 from sparcal.detectors.export_rule import is_exportable
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.score import score_lot
+from sparcal.testing import DetectorCase, detector_checks, normal_features
+from sparcal.testing.made_features import OUTLIER_COLUMN, OUTLIER_IMAGE, OUTLIER_ROW
 from sparcal.types import Detector, Features
-from tests.support.contracts import COLUMN, PLANTED, ROW, DetectorCase, checks_for, normal_features
 
 one_grid = normal_features((6, 8, 16))
 pyramid = normal_features((8, 8, 6), (4, 4, 8), (2, 2, 10))
@@ -50,9 +51,9 @@ def texts(features: Callable[[int, int], Features]) -> torch.Tensor:
 def plant_damage(features: Features) -> Features:
     """One patch, and the vector of its image, that the anomalous text describes."""
     vector = features.cls.clone()
-    vector[PLANTED] = texts(patches_and_vector)[1]
+    vector[OUTLIER_IMAGE] = texts(patches_and_vector)[1]
     level = features.levels[0].clone()
-    level[PLANTED, int(ROW * 6), int(COLUMN * 8)] = 5 * texts(patches_and_vector)[1]
+    level[OUTLIER_IMAGE, int(OUTLIER_ROW * 6), int(OUTLIER_COLUMN * 8)] = 5 * texts(patches_and_vector)[1]
     return Features((level,), vector)
 
 
@@ -94,11 +95,11 @@ CASES = (
 
 
 @pytest.mark.parametrize(
-    ("case", "check"),
-    [pytest.param(case, check, id=f"{case.name}-{check.__name__}") for case in CASES for check in checks_for(case)],
+    "check",
+    [pytest.param(check, id=f"{case.name}-{name}") for case in CASES for name, check in detector_checks(case).items()],
 )
-def test_contract(case: DetectorCase, check: Callable[[DetectorCase], None]) -> None:
-    check(case)
+def test_contract(check: Callable[[], None]) -> None:
+    check()
 
 
 def test_every_registered_detector_is_under_contract() -> None:

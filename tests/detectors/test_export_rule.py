@@ -8,7 +8,7 @@ import torch
 from sparcal.detectors import DETECTORS, SPADE, AnomalyDINO, MuSc, PaDiM, PatchCore, SubspaceAD, detector_facts
 from sparcal.detectors.export_rule import is_exportable, remove_directions
 from sparcal.errors import NotFittedError
-from tests.support.contracts import normal_features
+from sparcal.testing import normal_features
 
 
 def test_removing_is_the_projection_of_each_cell():

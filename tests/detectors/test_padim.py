@@ -14,8 +14,8 @@ from sparcal.detectors import padim
 from sparcal.detectors.padim import PaDiM, draw_channels
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
+from sparcal.testing import normal_features
 from sparcal.types import Features
-from tests.support.contracts import normal_features
 
 
 def textbook(reference: torch.Tensor, test: torch.Tensor, ridge: float = 0.01) -> np.ndarray:

@@ -19,8 +19,8 @@ from sparcal.detectors.patchcore import (
 )
 from sparcal.errors import DataError, NotFittedError
 from sparcal.neighbours.search import Bank
+from sparcal.testing import normal_features
 from sparcal.types import Features, keeps_rows
-from tests.support.contracts import normal_features
 
 make = normal_features((4, 5, 6))
 

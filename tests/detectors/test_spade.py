@@ -10,8 +10,8 @@ from torch.nn.functional import interpolate
 from sparcal.detectors.spade import SPADE
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
+from sparcal.testing import normal_features
 from sparcal.types import Features
-from tests.support.contracts import normal_features
 
 make = normal_features((4, 4, 3), (2, 2, 5), (2, 3, 7))
 

@@ -10,8 +10,8 @@ from sparcal.detectors import subspacead
 from sparcal.detectors.subspacead import SubspaceAD, mean_covariance, principal_subspace
 from sparcal.errors import DataError
 from sparcal.imaging.maps import input_map
+from sparcal.testing import normal_features
 from sparcal.types import Features
-from tests.support.contracts import normal_features
 
 make = normal_features((5, 4, 12))
 

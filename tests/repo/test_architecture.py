@@ -15,7 +15,7 @@ from tests.support.source_tree import MODULES, imports, tree
 ROOMS = (
     ("errors",),
     ("settings",),
-    ("types", "files", "threads"),
+    ("types", "files", "threads", "plugins"),
     ("memory", "imaging", "neighbours", "rendering"),
     ("sparc", "encoders"),
     ("corrections", "detectors"),
@@ -24,7 +24,7 @@ ROOMS = (
     ("station",),
     ("export",),
     ("bench", "server", "integrations"),
-    ("cli",),
+    ("cli", "testing"),
     ("__main__",),
 )
 
@@ -72,6 +72,7 @@ TORCH_FREE = (
     "imaging.map_matrices",
     "imaging.preprocess",
     "neighbours._kernels",
+    "plugins",
     "rendering",
     "server",
     "settings",

@@ -56,6 +56,7 @@ EXAMPLES = [
 
 # Dataclasses that nobody fills in by hand, and where they come from.
 MADE_BY_SPARCAL = {
+    "sparcal.testing": "cases for checks, whose first check finds what they got wrong",
     "sparcal.bench": "what a benchmark measures, plans and reports; experiment files are read by Block and Variant",
     "sparcal.calibration": "what a calibration arrives at",
     "sparcal.detectors": "how a fitted detector is exported, and facts read off its class",

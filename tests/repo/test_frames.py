@@ -11,7 +11,7 @@ from sparcal.cli import run
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors import PatchCore
 from sparcal.score import score_lot
-from tests.support.contracts import normal_features
+from sparcal.testing import normal_features
 from tests.support.source_tree import PACKAGE
 from tests.support.tiny_bench import COUNTS, RESNET
 from tests.support.tiny_station import TinyEncoder, demo, pictures

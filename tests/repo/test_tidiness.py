@@ -41,6 +41,9 @@ COVERS = {
     "bench/run/test_ray_runner.py": ("bench/run/work",),
     "cli/test_bench.py": ("bench/report/report", "bench/report/used", "cli/bench_run"),
     "cli/test_cli.py": ("cli/listing",),
+    "corrections/test_contract.py": ("testing/correction_contract",),
+    "detectors/test_contract.py": ("testing/detector_contract", "testing/made_features"),
+    "encoders/test_contract.py": ("testing/encoder_contract",),
     "corrections/test_corrections.py": ("corrections/ablations", "corrections/coral", "corrections/normals"),
     "detectors/test_anomalyclip.py": ("detectors/prompts",),
     "encoders/test_encoders.py": (
@@ -86,6 +89,7 @@ COVERS = {
     "station/test_judged_folder.py": ("station/judged_page",),
     "station/test_calibrating.py": ("station/lot_writing",),
     "station/test_lot.py": ("station/lot_record",),
+    "test_plugins.py": ("testing/dataset_contract",),
     "station/test_station.py": ("station/features", "station/folder", "station/host_parts", "station/record"),
     "system/web/test_faults.py": (*("server/work/calibrating", "server/work/loaded", "server/work/supervisor"),),
     "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),

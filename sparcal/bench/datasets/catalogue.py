@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparcal.bench.datasets.aebad_s import AEBAD_S
 from sparcal.bench.datasets.dataset import Dataset
@@ -11,10 +13,28 @@ from sparcal.bench.datasets.mvtec_like import ANY_FOLDER, MVTEC_AD, RAD
 from sparcal.bench.datasets.record import Record
 from sparcal.bench.datasets.visa import VISA
 from sparcal.errors import DataError
+from sparcal.plugins import plugins
 
-DATASETS: dict[str, Dataset] = {
-    dataset.name: dataset for dataset in (MVTEC_AD_2, AEBAD_S, VISA, RAD, MVTEC_AD, ANY_FOLDER)
-}
+if TYPE_CHECKING:
+    DATASETS: dict[str, Dataset]
+
+OWN_DATASETS = {dataset.name: dataset for dataset in (MVTEC_AD_2, AEBAD_S, VISA, RAD, MVTEC_AD, ANY_FOLDER)}
+
+
+def __getattr__(name: str) -> object:
+    """DATASETS, made when it is first used: a plug-in may import this module to describe itself."""
+    if name != "DATASETS":
+        raise AttributeError(f"module 'sparcal.bench.datasets.catalogue' has no attribute {name!r}")
+    joined = plugins("sparcal.datasets", OWN_DATASETS, _accepted)
+    made = OWN_DATASETS | {title: replace(dataset, name=title) for title, dataset in joined.items()}
+    globals()[name] = made
+    return made
+
+
+def _accepted(entry: object) -> Dataset:
+    if not isinstance(entry, Dataset):
+        raise DataError(f"a {type(entry).__name__} instead of a Dataset")
+    return entry
 
 
 def list_records(dataset: str, root: Path | str, *, category: str | None = None) -> list[Record]:
@@ -42,6 +62,8 @@ def list_categories(dataset: str, root: Path | str) -> tuple[str, ...]:
 
 def open_copy(dataset: str, root: Path | str) -> tuple[Dataset, Path]:
     """A benchmark by its name, and the folder that holds it below `root`."""
+    from sparcal.bench.datasets.catalogue import DATASETS
+
     if dataset not in DATASETS:
         raise DataError(f"unknown dataset {dataset!r}; choose from {', '.join(DATASETS)}.")
     spec, root = DATASETS[dataset], Path(root)
