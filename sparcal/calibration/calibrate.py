@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from sparcal.calibration import checks as look
-from sparcal.calibration.checks import Check
+from sparcal.calibration.check import Check
+from sparcal.calibration.choice import Choice
 from sparcal.calibration.defaults import AUTO
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
@@ -19,7 +20,6 @@ from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
 from sparcal.calibration.planted_parts import PlantedParts
 from sparcal.calibration.selection import (
     CandidateCorrection,
-    Choice,
     asked_for,
     candidates,
     choose,

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from statistics import median
-from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from sparcal.calibration.check import Check
+from sparcal.calibration.choice import Choice
 from sparcal.calibration.outline import Outline
 from sparcal.calibration.part_statistics import (
     LeftOut,
@@ -23,13 +24,10 @@ from sparcal.calibration.part_statistics import (
     part_distances,
     spread_and_offset,
 )
-from sparcal.calibration.selection import Choice
 from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import Threshold
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.types import Features
-
-Verdict = Literal["ok", "look", "stop"]
 
 # Limits were set on rendered parts, docs/reference/station.md has the measurement: other lights and a camera off by a cell keep
 # nine tenths of the alignment, a part upside down or turned keeps less than half.
@@ -42,37 +40,6 @@ SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling
 LIFTS = 1.5  # times the median: one normal decides how high the threshold is
 ENOUGH = 0.8  # share of planted defects below which a person should look
 FEW = 4
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
-
-    Args:
-        number: what was measured; the sentence says in which terms.
-        images: the calibration images that the check names.
-    """
-
-    name: str
-    number: float
-    verdict: Verdict
-    sentence: str
-    images: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; `from_json` gives the same check back."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Check:
-        """The check that `to_json` wrote."""
-        return cls(**{**data, "images": tuple(data["images"])})
-
-
-def worst(checks: Sequence[Check]) -> Verdict:
-    """The gravest verdict."""
-    verdicts = {check.verdict for check in checks}
-    return "stop" if "stop" in verdicts else "look" if "look" in verdicts else "ok"
 
 
 def check_number(k: int) -> Check:

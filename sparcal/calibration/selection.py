@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from sparcal.calibration.choice import Choice, Trial
 from sparcal.calibration.held_out import HeldOut
 from sparcal.calibration.thresholds import Floats
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
@@ -33,39 +34,6 @@ class CandidateCorrection:
         """In words."""
         rank = self.settings.get("rank")
         return self.name if rank is None else f"{self.name} with rank {rank}"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """How planted defects fare under one correction.
-
-    Args:
-        stands_out: chance that a planted defect scores above a good part that was left out.
-        behind: how far it lies behind the best, in standard errors of the paired difference; 0 for the best.
-    """
-
-    correction: str
-    settings: Mapping[str, Any]
-    stands_out: float
-    behind: float
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The correction taken, and what was compared.
-
-    Args:
-        helps: whether it finds more planted defects than the station's own reference; None where nothing could be left
-            out, or where the station's own reference was kept.
-        sentence: for a person, complete once the self-test is done.
-        trials: every candidate, the simplest first; empty where the correction was asked for by name.
-    """
-
-    correction: str
-    settings: Mapping[str, Any]
-    helps: bool | None
-    sentence: str
-    trials: tuple[Trial, ...]
 
 
 def candidates(k: int) -> tuple[CandidateCorrection, ...]:

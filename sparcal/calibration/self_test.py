@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparcal.calibration.detection_curve import DetectionCurve, detection_curve
-from sparcal.calibration.held_out import HeldOut
-from sparcal.calibration.planted_parts import PlantedParts
+
+if TYPE_CHECKING:
+    from sparcal.calibration.held_out import HeldOut
+    from sparcal.calibration.planted_parts import PlantedParts
 
 STEPS = 5  # sizes in the table, evenly spaced on a logarithmic scale
 WORSE = 0.01  # chance below which a smaller share of found defects is no accident

@@ -11,26 +11,47 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 from sparcal.cli.console import CallError, say, spoken_warnings
+from sparcal.cli.help import explain_plainly
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
-_COMMANDS = ("fit", "calibrate", "score", "self_test", "lots", "demo", "parts", "serve", "export", "listing", "bench")
+_COMMANDS = (
+    *("fit", "calibrate", "score", "self_test", "lots", "compare", "demo", "parts", "serve", "export", "listing"),
+    "bench",
+)
 
 app = typer.Typer(
     name="sparcal",
-    help="Recalibrate a frozen visual anomaly detector to an incoming lot, from a few images known to be good.",
     epilog="--debug, anywhere in a call, shows the traceback of an error. --json, with any command, prints for machines.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 for _name in _COMMANDS:
     import_module(f"sparcal.cli.{_name}").register(app)
+explain_plainly(app)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from sparcal import __version__
+
+        typer.echo(f"sparcal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Recalibrate a frozen visual anomaly detector to an incoming lot, from a few images known to be good."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,12 +68,13 @@ def run(arguments: Sequence[str], *, debug: bool = False) -> int:
     """The exit code of one command; every error has become one sentence, unless `debug`."""
     try:
         with spoken_warnings():
-            result = app(list(arguments) or ["--help"], standalone_mode=False)
+            result = app(list(arguments) or ["--help"], prog_name="sparcal", standalone_mode=False)
     except TyperException as error:
-        say(f"Error: {' '.join(error.format_message().split())}")
-        return 2
+        return _refuse(error.format_message())
     except typer.Exit as leaving:
         return int(leaving.exit_code)
+    except SystemExit as leaving:  # what installs and shows shell completion ends so
+        return int(leaving.code or 0)
     except (KeyboardInterrupt, typer.Abort):
         say("Stopped.")
         return 130
@@ -65,6 +87,14 @@ def run(arguments: Sequence[str], *, debug: bool = False) -> int:
         say(f"Error: {sentence(error)}")
         return 2 if isinstance(error, CallError) else 1
     return result if isinstance(result, int) else 0
+
+
+def _refuse(message: str) -> int:
+    if message.startswith("Usage:"):  # a group of commands without one of them: what it offers
+        typer.echo(message, err=True)
+    else:
+        say(f"Error: {' '.join(message.split())}")
+    return 2
 
 
 def sentence(error: Exception) -> str:

@@ -15,7 +15,7 @@ REPORT_FORMATS = ("md", "latex", "csv", "html")
 
 def register(app: typer.Typer) -> None:
     """Add the group and its commands."""
-    bench = typer.Typer(help="The paper as a program: run experiments, report them, check data.", no_args_is_help=True)
+    bench = typer.Typer(help="The paper as a program. Run experiments, report them, check data.", no_args_is_help=True)
     bench.command("list")(list_experiments)
     bench.command("run")(run_experiment)
     bench.command("report")(report_run)
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_experiments(as_json: Json = False) -> None:
-    """The experiments that come with the package, for sparcal bench run NAME."""
+    """The experiments that come with the package. Run one with sparcal bench run NAME."""
     from sparcal.bench.experiments import experiment_titles
 
     rows = [{"name": name, "title": title} for name, title in experiment_titles().items()]
@@ -53,7 +53,7 @@ def list_datasets(as_json: Json = False) -> None:
 
 
 def print_fidelity() -> None:
-    """Print, host by host, what the paper says, what its authors do, what we do and which test compares (Markdown)."""
+    """How close this is to the paper. Host by host: what it says, what its authors do, what we do, and the test (Markdown)."""
     from sparcal.bench.fidelity.page import fidelity_page
 
     typer.echo(fidelity_page(), nl=False)
@@ -65,7 +65,7 @@ def report_run(
     out: Annotated[Path | None, typer.Option(help="Where the files go; by default RESULTS/report.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make every table and figure of an experiment, in all formats, beside the paper's numbers; print one format."""
+    """Make the tables and figures of an experiment. In all formats, beside the paper's numbers; prints one format."""
     from sparcal.bench.report.report import make_report
     from sparcal.bench.run.folder import open_results
 
@@ -87,7 +87,7 @@ def check_data(
     root: Annotated[Path, typer.Argument(help="The folder of the copy.")],
     as_json: Json = False,
 ) -> None:
-    """Check a copy of a benchmark: counts, unreadable files, masks, junk."""
+    """Check a copy of a benchmark. Counts, unreadable files, masks, junk."""
     from sparcal.bench.datasets import check_copy
     from sparcal.bench.datasets.catalogue import open_copy
 

@@ -89,7 +89,7 @@ def run_experiment(
     limit_seeds: SeedLimit = None,
     as_json: Json = False,
 ) -> None:
-    """Run the units of an experiment; killed at any moment, --resume goes on where it was."""
+    """Run an experiment. Killed at any moment, --resume goes on where it was."""
     from sparcal.bench.experiments import experiment_source
     from sparcal.bench.plan.expand import Overrides
     from sparcal.bench.plan.experiment import parse_experiment

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.calibration.defaults import FALSE_REJECT
-from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.calibration.defaults import AUTO, FALSE_REJECT
+from sparcal.cli.console import (
+    CallError,
+    Json,
+    core_count,
+    print_json,
+    print_table,
+    progress,
+    say,
+    use_cores,
+    wrong_call,
+)
 from sparcal.cli.self_test import tell_self_test
 
 if TYPE_CHECKING:
-    from sparcal.calibration.checks import Check
+    from sparcal.calibration.check import Check
     from sparcal.station.lot import Lot
 
 
@@ -36,7 +46,7 @@ def calibrate(
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Choose a correction by planted defects, rebuild the reference, set and test the threshold, and write the lot."""
+    """Calibrate a station to a lot. Planted defects choose the correction; the threshold is set and tested."""
     from sparcal.calibration.thresholds import check_rate
     from sparcal.imaging.find import find_images
     from sparcal.station.lot_name import clean_name
@@ -45,8 +55,10 @@ def calibrate(
     with wrong_call():
         clean_name(lot)
         check_rate(false_reject)
-        images = find_images([str(part) for part in normals])[:k]
-        opened = Station.open(station, weights=weights, workers=use_cores())
+        opened = Station.open(station, weights=weights, workers=core_count())
+        images = _first(k, find_images([str(part) for part in normals]))
+        _check_correction(correction)
+    use_cores()
     with progress(f"Calibrating lot {lot}") as report:
         made = opened.calibrate(
             images,
@@ -67,6 +79,21 @@ def calibrate(
         _tell_state(station, made, active=active)
     if made.record.verdict == "stop" and not activate:
         raise typer.Exit(1)
+
+
+def _first(k: int | None, images: list[Path]) -> list[Path]:
+    if k is not None and k > len(images):
+        raise CallError(f"--k takes the first {k} images, got {len(images)}: show more good parts, or leave --k out.")
+    return images[:k]
+
+
+def _check_correction(name: str) -> None:
+    if name == AUTO:
+        return
+    from sparcal.corrections import CORRECTIONS
+
+    if name not in CORRECTIONS:
+        raise CallError(f"There is no correction {name!r}; choose from {', '.join([AUTO, *CORRECTIONS])}.")
 
 
 def tell_lot(lot: Lot) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,13 +44,17 @@ def spoken_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with rate and time left on a terminal; silent elsewhere."""
+def progress(*stages: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with rate and time left on a terminal; silent elsewhere.
+
+    Args:
+        stages: what is done; the next one begins when the count does.
+    """
     if not sys.stderr.isatty():
         yield _silent
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
@@ -57,27 +62,34 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(visible(what), total=None, rate="")
+        left = [visible(stage) for stage in stages]
+        running = [bars.add_task(left.pop(0), total=None, rate="")]
 
         def report(done: int, total: int) -> None:
-            speed = bars.tasks[0].speed
-            bars.update(task, completed=done, total=total, rate=f"{speed:.1f}/s" if speed else "")
+            if left and done < bars.tasks[-1].completed:
+                running.append(bars.add_task(left.pop(0), total=total, rate=""))
+            speed = bars.tasks[-1].speed
+            rate = "" if not speed else f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.0f} s each"
+            bars.update(running[-1], completed=done, total=total, rate=rate)
 
         yield report
 
 
-def use_cores() -> int:
-    """How many threads to work with; torch then takes one core in each, never cores times threads."""
-    import os
+def core_count() -> int:
+    """How many threads to work with."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
+
+def use_cores() -> int:
+    """The same once there is work to do: torch then takes one core in each thread, never cores times threads."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(1)
-    return cores
+    return core_count()
 
 
 def print_json(value: object) -> None:

@@ -29,7 +29,7 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Paired repetitions, each with its own parts.")] = 5,
     as_json: Json = False,
 ) -> None:
-    """Render parts and a shifted lot, calibrate, and compare base, rivals and SPARC side by side."""
+    """The main job end to end, offline. Renders parts and a shifted lot, calibrates, and compares."""
     from sparcal.bench.demo.comparison import CONTRASTED, Plan, run_demonstration, summarise
     from sparcal.bench.demo.page import SHIFTS, write_demo_page
 

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, progress
+from sparcal.cli.completion import lot_names
+from sparcal.cli.console import Json, print_json, print_table, progress, wrong_call
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +19,9 @@ def register(app: typer.Typer) -> None:
 
 def export(
     station: Annotated[Path, typer.Argument(help="The station's folder, made by sparcal fit.")],
-    lot: Annotated[str | None, typer.Option(help="The lot's name; by default the active one.")] = None,
+    lot: Annotated[
+        str | None, typer.Option(help="The lot's name; by default the active one.", autocompletion=lot_names)
+    ] = None,
     format_: Annotated[
         Literal["onnx", "openvino", "state"],
         typer.Option("--format", help="A whole graph, or state: this lot alone, for a graph exported before."),
@@ -29,13 +32,14 @@ def export(
     weights: Annotated[Path | None, typer.Option(help="Where the encoder's weights are now.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Export a lot as one ONNX or OpenVINO graph that runs without torch."""
+    """Export a lot as a graph. ONNX or OpenVINO, for machines without torch."""
     from sparcal.export.lot import export_lot
     from sparcal.export.runner import METADATA
     from sparcal.station.lot_name import folder_name
     from sparcal.station.station import Station
 
-    calibrated = Station.open(station, weights=weights).lot(lot)
+    with wrong_call():
+        calibrated = Station.open(station, weights=weights).lot(lot)
     name = folder_name(calibrated.name) if calibrated.name is not None else "own"
     target = out or Path(f"{name}.safetensors" if format_ == "state" else f"{name}-{format_}")
     with progress("Exporting"):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sparcal.cli.console import Json, print_json, progress, say, use_cores, wrong_call
+from sparcal.cli.console import Json, core_count, print_json, progress, say, use_cores, wrong_call
 from sparcal.cli.self_test import tell_self_test
 
 
@@ -26,19 +26,18 @@ def fit(
     add: Annotated[bool, typer.Option("--add", help="Add the images to a station that exists.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a host on good parts once, and keep their features, so that each lot only needs a few images."""
-    from sparcal.hosts import find_host
+    """Fit a station on good parts, once. It keeps their features, so that each lot only needs a few images."""
     from sparcal.imaging.find import find_images
     from sparcal.station.station import Station
 
     with wrong_call():
-        find_host(host)
         images = find_images(normals)
+        grows = Station.open(station, weights=weights, workers=core_count()) if add else None
+        _check_host(host)
     workers = use_cores()
-    with progress("Encoding good parts") as report:
-        if add:
-            opened = Station.open(station, weights=weights, workers=workers)
-            fitted = opened.add(images, operator=operator, progress=report)
+    with progress("Encoding good parts", "Fitting and testing") as report:
+        if grows is not None:
+            fitted = grows.add(images, operator=operator, progress=report)
         else:
             fitted = Station.fit(
                 images,
@@ -61,3 +60,9 @@ def fit(
     if tested is not None:
         tell_self_test(tested)
     say("It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME.")
+
+
+def _check_host(name: str) -> None:
+    from sparcal.hosts import find_host  # needs torch, so it comes after what can be refused at once
+
+    find_host(name)

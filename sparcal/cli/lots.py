@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparcal.cli.calibrate import tell_lot
+from sparcal.cli.compare import in_words, print_comparison
+from sparcal.cli.completion import lot_names
 from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
 
-OWN_REFERENCE = "identity"  # sparcal.corrections.STATION_REFERENCE, whose module needs torch
 CALIBRATED = "calibrated"  # in place of a number: the threshold that calibration set
 
 
@@ -26,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 def lots(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
-    activate: Annotated[str | None, typer.Option(help="Judge with this lot from now on (roll back).")] = None,
+    activate: Annotated[
+        str | None, typer.Option(help="Judge with this lot from now on (roll back).", autocompletion=lot_names)
+    ] = None,
     own: Annotated[bool, typer.Option("--own", help="Judge with the station's own reference from now on.")] = False,
     history: Annotated[bool, typer.Option("--history", help="Who did what when, instead.")] = False,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
@@ -48,7 +51,7 @@ def lots(
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(rows if history else [{**row, "correction": _in_words(row["correction"])} for row in rows])
+        print_table(rows if history else [{**row, "correction": in_words(row["correction"])} for row in rows])
         if not history and active is None:
             say("No lot is active: the station judges with its own reference.")
     else:
@@ -74,15 +77,17 @@ def _lot_row(folder: StationFolder, record: dict[str, Any], active: str | None) 
 
 def show(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
-    lot: Annotated[str | None, typer.Option(help="Name of the lot; without it, the one that judges.")] = None,
-    against: Annotated[str | None, typer.Option(help="Another lot to compare with.")] = None,
+    lot: Annotated[
+        str | None, typer.Option(help="Name of the lot; without it, the one that judges.", autocompletion=lot_names)
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="Another lot to compare with.", autocompletion=lot_names)] = None,
     threshold: Annotated[
         str | None, typer.Option(help="Set the lot's image threshold by hand, or 'calibrated' to take its own back.")
     ] = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
     as_json: Json = False,
 ) -> None:
-    """One lot: what it would find, its threshold and where that comes from, its checks; or two lots side by side."""
+    """One lot in full. What it would find, its threshold and where that comes from, its checks."""
     from sparcal.station.station import Station
 
     with wrong_call():
@@ -98,23 +103,12 @@ def show(
         print_json({"compare": rows} if against is not None else {**shown.record.to_json(), **limits, **effect})
         return
     if against is not None:
-        print_table([_compared(row) for row in rows], title=f"{shown.name} against {against}")
+        print_comparison(rows, shown.name, against)
         return
     record = shown.record
     say(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
     tell_lot(shown)
     print_table(_histogram(record.image.histogram()), title="Scores of good parts behind the threshold")
-
-
-def _in_words(correction: object) -> str:
-    """A correction's name as a person reads it."""
-    return "station's own" if correction == OWN_REFERENCE else str(correction)
-
-
-def _compared(row: dict[str, Any]) -> dict[str, Any]:
-    if row["what"] != "correction":
-        return row
-    return {**row, "first": _in_words(row["first"]), "second": _in_words(row["second"])}
 
 
 def _threshold(said: str) -> float | None:

@@ -26,7 +26,7 @@ def parts(
     size: Annotated[int, typer.Option(min=64, help="Edge of the photographs in pixels.")] = 256,
     as_json: Json = False,
 ) -> None:
-    """Render photographs of parts to try sparcal on: training parts, a day under the old lamp, a lot under a new one."""
+    """Render photographs of parts to try sparcal on. Training parts, a day under the old lamp, a lot under a new one."""
     from sparcal.rendering.line import TRUTH, write_line
 
     with wrong_call():

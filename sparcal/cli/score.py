@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import CallError, Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.completion import lot_names
+from sparcal.cli.console import (
+    CallError,
+    Json,
+    core_count,
+    print_json,
+    print_table,
+    progress,
+    say,
+    use_cores,
+    wrong_call,
+)
 from sparcal.cli.watch import lot_facts, watch_folder
 
 if TYPE_CHECKING:
@@ -26,7 +37,10 @@ def register(app: typer.Typer) -> None:
 def score(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
     images: Annotated[list[str], typer.Argument(help="Images, folders or patterns.")],
-    lot: Annotated[str | None, typer.Option(help="Lot to judge with; without it, the one that judges now.")] = None,
+    lot: Annotated[
+        str | None,
+        typer.Option(help="Lot to judge with; without it, the one that is active.", autocompletion=lot_names),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for tables, maps, overlays and the page.")] = None,
     maps: Annotated[str, typer.Option(help="Native-size float maps in --out: npy, tiff or none.")] = "npy",
     overlays: Annotated[bool, typer.Option(help="Heat maps over the images, in --out.")] = True,
@@ -38,17 +52,20 @@ def score(
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge images: pass or fail against the lot's threshold, worst first."""
+    """Judge images, worst first. Pass or fail against the threshold of a lot."""
     from sparcal.imaging.find import find_images
     from sparcal.station.in_service import LotInService
-    from sparcal.station.judged_folder import Results, Wanted, worst_first
     from sparcal.station.station import Station
 
     _check_call(images, out, watch, idle, engine)
     with wrong_call():
-        wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         found = [] if watch else find_images(images)
-        service = LotInService(Station.open(station, weights=weights, workers=use_cores()), lot)
+        service = LotInService(Station.open(station, weights=weights, workers=core_count()), lot)
+    from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
+
+    use_cores()
+    with wrong_call():
+        wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         results = None if out is None else Results(out, service.lot, wanted, mixed=watch)
     there = True
     if watch and results is not None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, say, stdout_takes, use_cores, wrong_call
+from sparcal.cli.completion import lot_names
+from sparcal.cli.console import (
+    Json,
+    core_count,
+    print_json,
+    print_table,
+    say,
+    stdout_takes,
+    use_cores,
+    wrong_call,
+)
 
 if TYPE_CHECKING:
     from sparcal.calibration.self_test import SelfTest
@@ -23,7 +33,9 @@ def register(app: typer.Typer) -> None:
 
 def run_self_test(
     station: Annotated[Path, typer.Argument(help="Folder of the station.")],
-    lot: Annotated[str | None, typer.Option(help="Lot to test; without it, the one that judges now.")] = None,
+    lot: Annotated[
+        str | None, typer.Option(help="Lot to test; without it, the one that is active.", autocompletion=lot_names)
+    ] = None,
     n: Annotated[int, typer.Option(min=1, help="Plain defects to plant; half as many faint ones come on top.")] = 64,
     seed: Annotated[
         int, typer.Option(min=0, help="Draws the defects: another number plants others; take a new one each shift.")
@@ -31,13 +43,14 @@ def run_self_test(
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Plant defects on verified parts and count what is found; leaves with 1 if that is clearly less than on record."""
+    """Test a lot by planting defects. Leaves with 1 if clearly fewer are found than on record."""
     from sparcal.calibration.self_test import WORSE, chance_of_fewer
     from sparcal.station.station import Station
 
     with wrong_call():
-        opened = Station.open(station, weights=weights, workers=use_cores())
+        opened = Station.open(station, weights=weights, workers=core_count())
         chosen = opened.lot(lot)
+    use_cores()
     tested = opened.self_test(chosen.name, n=n, seed=seed)
     first = chosen.record.self_test
     chance = None if first is None else chance_of_fewer(tested.found, tested.planted, first.found, first.planted)

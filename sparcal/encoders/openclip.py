@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
+from sparcal.encoders.hub import asking_the_hub
 from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
@@ -108,7 +109,8 @@ def load_openclip(
     source = find_weights(spec.model, weights)
     if source is None:
         try:
-            source = Path(open_clip.download_pretrained(known))
+            with asking_the_hub():
+                source = Path(open_clip.download_pretrained(known))
         except Exception as error:  # the hub, the network and the disk each have their own error types
             raise weights_error(spec.model, error) from error
     if spec.gelu is None:

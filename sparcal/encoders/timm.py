@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sparcal.encoders.aggregate import AGGREGATES
+from sparcal.encoders.hub import asking_the_hub
 from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
@@ -70,7 +72,8 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
         )
     source = find_weights(spec.model, weights)
     try:
-        model = _create(spec, pretrained=source is None)
+        with asking_the_hub() if source is None else nullcontext():
+            model = _create(spec, pretrained=source is None)
     except (OSError, RuntimeError, ValueError) as error:
         if source is None:
             raise weights_error(spec.model, error) from error

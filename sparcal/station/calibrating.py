@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from sparcal.calibration.calibrate import ShownParts, calibrate, preview
-from sparcal.calibration.checks import Check
+from sparcal.calibration.check import Check
 from sparcal.calibration.defaults import AUTO, PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors.torch import load_file, save_file
 
@@ -38,9 +38,12 @@ from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder, Features
 
+_Result = TypeVar("_Result")
+
 FEWEST_IMAGES = 2
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again
+STEPS_OF_FITTING = 4  # the reference, its folds, the scores of its own parts, the self-test
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
 
 
@@ -113,6 +116,7 @@ def fit_reference(
     about: dict[str, Any],
     *,
     workers: int = 1,
+    progress: Progress | None = None,
 ) -> None:
     """Fit the station's own reference on all images, score them out of fold, test it, and write station.json.
 
@@ -120,22 +124,22 @@ def fit_reference(
         host: the detector's settings are used, its state is not.
         about: who, which host and which encoder; see StationRecord.
     """
-    started = time.monotonic()
+    started, step = time.monotonic(), _steps(progress)
     _require_enough(intake)
     encoder, detector = host
     keys = [digest for _, digest in intake.images]
     features = load_features(store, keys)
     geometries = [store.note(key).geometry for key in keys]
-    fitted = copy.copy(detector).fit(features)
-    folds = make_folds(detector, features, workers=workers)
-    own = own_scores(CalibratedDetector(Identity(), fitted), features, geometries, folds, workers=workers)
+    fitted = step(copy.copy(detector).fit(features))
+    folds = step(make_folds(detector, features, workers=workers))
+    own = step(own_scores(CalibratedDetector(Identity(), fitted), features, geometries, folds, workers=workers))
     inputs = CalibrationInputs(fitted, features, geometries, keys, (own.image, own.peak), folds, workers)
     with folder.workplace() as temporary:
         files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
         if folds.rows:
             files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
         sources = {**_kept_earlier(folder), **intake.sources}
-        numbers, tested = _first_test(temporary, encoder, inputs, sources, files)
+        numbers, tested = step(_first_test(temporary, encoder, inputs, sources, files))
         record = StationRecord(
             **about,
             created=now(),
@@ -154,6 +158,20 @@ def fit_reference(
             self_test=tested,
         )
         _appear(folder, temporary, record)
+
+
+def _steps(progress: Progress | None) -> Callable[[_Result], _Result]:
+    """What is handed through it counts as one step of fitting."""
+    done = iter(range(1, STEPS_OF_FITTING + 1))
+    if progress is not None:
+        progress(0, STEPS_OF_FITTING)
+
+    def step(result: _Result) -> _Result:
+        if progress is not None:
+            progress(next(done), STEPS_OF_FITTING)
+        return result
+
+    return step
 
 
 def _require_enough(intake: Intake) -> None:

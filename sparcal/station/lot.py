@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
@@ -108,9 +109,7 @@ class Lot:
         """One line that says by what images are judged."""
         if self.name is None:
             return "The station's own reference, not calibrated to any lot"
-        from sparcal.corrections import STATION_REFERENCE
-
-        how = "the station's own reference" if self.record.correction == STATION_REFERENCE else self.record.correction
+        how = "the station's own reference" if self.record.correction == OWN_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
 
     def effect_of(self, threshold: float) -> ThresholdEffect:

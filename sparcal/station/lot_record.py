@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold, find_threshold, histogram
 
 if TYPE_CHECKING:
-    from sparcal.calibration.checks import Check, Verdict
-    from sparcal.calibration.selection import Choice
+    from sparcal.calibration.check import Check, Verdict
+    from sparcal.calibration.choice import Choice
     from sparcal.calibration.self_test import SelfTest
     from sparcal.imaging.camera_format import CameraFormat
     from sparcal.station.record import StationRecord
@@ -78,7 +79,7 @@ class LotRecord:
     @property
     def verdict(self) -> Verdict:
         """The gravest verdict of the checks."""
-        from sparcal.calibration.checks import worst
+        from sparcal.calibration.check import worst
 
         return worst(self.checks)
 
@@ -91,7 +92,7 @@ class LotRecord:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LotRecord:
         """The record that `to_json` wrote."""
-        from sparcal.calibration.checks import Check
+        from sparcal.calibration.check import Check
         from sparcal.calibration.self_test import SelfTest
 
         tested = data.get("self_test")
@@ -121,7 +122,7 @@ _PLAIN = (
 
 def _choice(data: dict[str, Any]) -> Choice:
     """A choice as it was written; version 0.1 compared corrections by other figures, which are passed over."""
-    from sparcal.calibration.selection import Choice, Trial
+    from sparcal.calibration.choice import Choice, Trial
 
     trials = tuple(Trial(**one) for one in data["trials"] if "stands_out" in one)
     return Choice(data["correction"], data.get("settings", {}), data["helps"], data["sentence"], trials)
@@ -129,8 +130,7 @@ def _choice(data: dict[str, Any]) -> Choice:
 
 def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecord:
     """The station's own reference, described as a lot without a name."""
-    from sparcal.calibration.selection import Choice
-    from sparcal.corrections import STATION_REFERENCE
+    from sparcal.calibration.choice import Choice
 
     sentence = "Not calibrated to any lot: the station's own reference scores."
     image, pixel = Pair(of.own, ()), Pair(of.own_peak, ())
@@ -141,9 +141,9 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         station=station,
         host=of.host,
         encoder=of.encoder_id,
-        correction=STATION_REFERENCE,
-        asked=STATION_REFERENCE,
-        choice=Choice(STATION_REFERENCE, {}, None, sentence, ()),
+        correction=OWN_REFERENCE,
+        asked=OWN_REFERENCE,
+        choice=Choice(OWN_REFERENCE, {}, None, sentence, ()),
         images=(),
         kinds=of.kinds,
         image_threshold=find_threshold(of.own, [], false_reject),

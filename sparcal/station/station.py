@@ -22,7 +22,7 @@ from sparcal.station.record import StationRecord
 
 if TYPE_CHECKING:
     from sparcal.calibration.calibrate import Progress
-    from sparcal.calibration.checks import Check
+    from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
     from sparcal.imaging.encode import Grids
     from sparcal.station.features import FeatureStore
@@ -70,7 +70,7 @@ class Station:
             encoder: another encoder than the host's own, for instance "bundled"; an object must be given to `open` too.
             weights: a local weight file for the encoder.
             detector: another configuration than the host's own, unfitted.
-            progress: called with images done and images in all.
+            progress: called with images done and images in all, then with steps of fitting and steps in all.
         """
         from sparcal.station.features import FeatureStore
         from sparcal.station.fit import encoder_text, fit_reference, take_in, weights_text
@@ -90,7 +90,8 @@ class Station:
         with folder.fitting():
             store = FeatureStore(folder.features, found.id)
             intake = take_in(store, found, sources, workers=workers, progress=progress)
-            fit_reference(folder, store, (found, detector or configured), intake, about, workers=workers)
+            parts = found, detector or configured
+            fit_reference(folder, store, parts, intake, about, workers=workers, progress=progress)
         return cls.open(path, encoder=found, workers=workers)
 
     @classmethod
@@ -168,7 +169,8 @@ class Station:
             )
             if len(intake.images) > len(record.images):
                 about["operator"] = operator
-                fit_reference(self.folder, store, (self.encoder, self.detector), intake, about, workers=self.workers)
+                own = self.encoder, self.detector
+                fit_reference(self.folder, store, own, intake, about, workers=self.workers, progress=progress)
         return type(self).open(self.path, encoder=self.encoder, workers=self.workers)
 
     def calibrate(
@@ -244,12 +246,7 @@ class Station:
         return self.lot()
 
     def set_threshold(
-        self,
-        name: str | None,
-        image: float | None = None,
-        *,
-        pixel: float | None = None,
-        operator: str | None = None,
+        self, name: str | None, image: float | None = None, *, pixel: float | None = None, operator: str | None = None
     ) -> Lot:
         """Set thresholds of a lot by hand, recorded as such; None takes the calibrated one back."""
         lot = self.own() if name is None else self.lot(name)

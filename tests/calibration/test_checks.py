@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sparcal.calibration.check import Check, worst
 from sparcal.calibration.checks import (
-    Check,
     check_alignment,
     check_alone,
     check_duplicates,
@@ -20,11 +20,10 @@ from sparcal.calibration.checks import (
     check_self_test,
     check_shift,
     check_threshold,
-    worst,
 )
+from sparcal.calibration.choice import Choice, Trial
 from sparcal.calibration.detection_curve import detection_curve
 from sparcal.calibration.part_statistics import displacement, left_out_residuals
-from sparcal.calibration.selection import Choice, Trial
 from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import by_hand, find_threshold
 from sparcal.types import Features

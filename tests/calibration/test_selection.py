@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from sparcal.calibration.choice import Choice, Trial
 from sparcal.calibration.held_out import HeldOut, PartScores
 from sparcal.calibration.selection import (
     CandidateCorrection,
-    Choice,
-    Trial,
     asked_for,
     candidates,
     choose,

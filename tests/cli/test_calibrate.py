@@ -9,7 +9,7 @@ import shutil
 import pytest
 from PIL import Image
 
-from sparcal.calibration.checks import Check
+from sparcal.calibration.check import Check
 from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.cli import run
 from sparcal.cli.calibrate import check_rows

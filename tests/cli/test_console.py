@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -32,3 +34,28 @@ def test_progress_is_silent_without_a_terminal(capsys):
     with progress("Working") as report:
         report(1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_covers_every_stage(monkeypatch):
+    """On a terminal: the second stage begins when the count does."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress("Encoding [/] \x1b[31m", "Fitting and testing") as report:
+        for done in range(5):
+            report(done + 1, 5)
+        for done in range(5):
+            report(done, 4)
+    said = screen.getvalue()
+    assert r"Encoding [/] \x1b[31m" in said
+    assert "5/5" in said
+    assert "Fitting and testing" in said
+    assert "4/4" in said
+
+
+class Terminal(io.StringIO):
+    """Somebody looks at it."""
+
+    def isatty(self):
+        return True

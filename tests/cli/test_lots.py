@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.cli import run
-from sparcal.cli.lots import OWN_REFERENCE
 from sparcal.corrections import STATION_REFERENCE
 
 

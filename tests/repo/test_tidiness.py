@@ -40,6 +40,8 @@ COVERS = {
     "bench/run/test_local_runner.py": ("bench/run/workplace",),
     "bench/run/test_ray_runner.py": ("bench/run/work",),
     "cli/test_bench.py": ("bench/report/report", "bench/report/used", "cli/bench_run"),
+    "calibration/test_checks.py": ("calibration/check",),
+    "calibration/test_selection.py": ("calibration/choice",),
     "cli/test_cli.py": ("cli/listing",),
     "corrections/test_contract.py": ("testing/correction_contract",),
     "detectors/test_contract.py": ("testing/detector_contract", "testing/made_features"),

@@ -76,3 +76,10 @@ def test_one_part_added_to_many_leaves_something_to_test_on(tmp_path):
     assert len(grown.record.images) == OWN_LIMIT + 12
     assert grown.record.self_test.planted == 64
     assert len(kept(grown)) == len(grown.record.tested) > 1
+
+
+def test_progress_covers_encoding_and_fitting(tmp_path):
+    told = []
+    parts = pictures(demo().train[:4])
+    Station.fit(parts, path=tmp_path / "s", encoder=TinyEncoder(), progress=lambda *n: told.append(n))
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4), (0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]

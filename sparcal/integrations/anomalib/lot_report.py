@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from sparcal.calibration.calibrate import CalibratedLot, ShownParts
-from sparcal.calibration.checks import Check, Verdict, check_help, check_self_test, check_threshold, worst
-from sparcal.calibration.selection import Trial, described
+from sparcal.calibration.check import Check, Verdict, worst
+from sparcal.calibration.checks import check_help, check_self_test, check_threshold
+from sparcal.calibration.choice import Trial
+from sparcal.calibration.selection import described
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.integrations.anomalib.model_thresholds import ModelThresholds, floor_of
 
