@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from sparcal.errors import DataError
 
@@ -144,6 +145,18 @@ def mapping(value: object, who: str, *, hint: str = "") -> None:
     """`value` must be a mapping from texts."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise _refused(who, "a mapping from texts", value, hint=hint)
+
+
+def parameters(thing: Any, deep: bool = True) -> dict[str, Any]:  # noqa: ARG001
+    """The settings of a dataclass, without what it has learned.
+
+    A class that says `get_params = parameters` is understood by scikit-learn: `sklearn.base.clone` makes an unfitted
+    one with the same settings.
+
+    Args:
+        deep: asked for by scikit-learn; no setting has settings of its own.
+    """
+    return {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
 
 
 def _is_whole(value: object) -> TypeGuard[int]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
 from sparcal.memory import uninitialised
-from sparcal.settings import one_of, whole_number
+from sparcal.settings import one_of, parameters, whole_number
 from sparcal.types import Features, Side, check_side, fitted, require_features
 
 PAPER_LARGEST_K = 8
@@ -71,6 +71,8 @@ class SPARC:
     rank_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     offset_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     k_: int | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         check_rank(self.rank, "SPARC.rank")

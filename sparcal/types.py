@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, TypeVar, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, TypeVar, get_args, runtime_checkable
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from sparcal.arrays import from_array, images_in_words, kind_in_words
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.settings import in_short, one_of
 
@@ -31,20 +33,23 @@ class Features:
     """Patch features of n images, on one or several grids.
 
     Args:
-        levels: one `(n, h, w, d)` floating tensor per grid, channels last, all with the same n.
+        levels: one `(n, h, w, d)` floating tensor or NumPy array per grid, channels last, all with the same n.
         cls: one `(n, c)` vector per image for hosts that score images from it; no correction touches it.
 
     >>> features = Features((torch.zeros(5, 4, 4, 16), torch.zeros(5, 2, 2, 32)))  # two grids of five images
     >>> len(features), features.grids
     (5, ((4, 4, 16), (2, 2, 32)))
-    >>> len(features[[0, 3]])
-    2
+    >>> features[[0, 3]]
+    <Features of 2 images: 4 x 4 x 16, 2 x 2 x 32, float32>
     """
 
     levels: tuple[Tensor, ...]
     cls: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.levels, tuple):
+            object.__setattr__(self, "levels", tuple(map(from_array, self.levels)))
+        object.__setattr__(self, "cls", from_array(self.cls))
         if not isinstance(self.levels, tuple) or not self.levels:
             raise ShapeError(
                 f"Features needs a tuple of at least one (n, h, w, d) tensor, got {type(self.levels).__name__}"
@@ -75,6 +80,15 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.levels[0])
+
+    def __repr__(self) -> str:
+        grids = ", ".join(" x ".join(map(str, grid)) for grid in self.grids)
+        vector = "" if self.cls is None else f", cls {self.cls.shape[1]}"
+        return f"<Features of {images_in_words(len(self))}: {grids}{vector}, {kind_in_words(self.levels[0])}>"
+
+    def numpy(self) -> tuple[NDArray[Any], ...]:
+        """The levels as NumPy arrays, (n, h, w, d) each."""
+        return tuple(x.detach().cpu().numpy() for x in self.levels)
 
     def __getitem__(self, index: Index) -> Self:
         """The chosen images; an integer keeps the image axis."""
@@ -124,7 +138,8 @@ class Scores:
 
     def __post_init__(self) -> None:
         for name in ("image", "cell"):
-            value = getattr(self, name)
+            value = from_array(getattr(self, name))
+            object.__setattr__(self, name, value)
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 got = value.dtype if isinstance(value, Tensor) else in_short(value)
                 raise ShapeError(f"Scores.{name} must be a floating tensor, got {got}.")
@@ -135,6 +150,15 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.image)
+
+    def __repr__(self) -> str:
+        span = f"{float(self.image.min()):.4g} to {float(self.image.max()):.4g}" if len(self) else "none"
+        h, w = self.cell.shape[1:]
+        return f"<Scores of {images_in_words(len(self))}: {span}, cells {h} x {w}, {kind_in_words(self.image)}>"
+
+    def numpy(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Image scores (n,) and cell scores (n, h, w) as NumPy arrays."""
+        return self.image.detach().cpu().numpy(), self.cell.detach().cpu().numpy()
 
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Self:
         where = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index

@@ -24,7 +24,8 @@ from sparcal.cli.watch import lot_facts, watch_folder
 
 if TYPE_CHECKING:
     from sparcal.station.judged_folder import Maps, Results
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
 
 LISTED = 40
 

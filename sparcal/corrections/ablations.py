@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sparcal.settings import parameters
 from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid, check_rank, only_grid
 from sparcal.types import Features, Side, check_side, fitted
 
@@ -17,6 +18,8 @@ class Identity:
     """No correction: the base of every comparison."""
 
     on: Side = "both"
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         check_side(self.on, "Identity.on")
@@ -46,6 +49,8 @@ class MeanOnly:
 
     on: Side = "both"
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         check_side(self.on, "MeanOnly.on")
@@ -86,6 +91,8 @@ class GlobalSubspace:
     mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     basis_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
 
+    get_params = parameters
+
     def __post_init__(self) -> None:
         check_side(self.on, "GlobalSubspace.on")
 
@@ -120,6 +127,8 @@ class SparcMean:
     rank: int | None = None
     on: Side = "both"
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         check_rank(self.rank, "SparcMean.rank")

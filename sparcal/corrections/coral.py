@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.settings import finite_number
+from sparcal.settings import finite_number, parameters
 from sparcal.sparc import check_calibration
 from sparcal.types import Features, Side, check_side, fitted, require_features
 
@@ -33,6 +33,8 @@ class Coral:
     source_mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     target_mean_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     transport_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         finite_number(self.regularisation, "Coral.regularisation", above=0, hint="it keeps every covariance invertible")

@@ -7,7 +7,7 @@ from typing import Literal, Self, get_args
 
 from torch import Tensor
 
-from sparcal.settings import one_of
+from sparcal.settings import one_of, parameters
 from sparcal.sparc import SPARC, Recentre, check_calibration
 from sparcal.types import Features, Side, check_side, fitted
 
@@ -30,6 +30,8 @@ class NormalsInReference:
     normals_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     cls_: Tensor | None = field(default=None, init=False, repr=False)
     sparc_: SPARC | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         one_of(self.after, "NormalsInReference.after", get_args(After))

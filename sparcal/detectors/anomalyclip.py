@@ -27,7 +27,7 @@ from sparcal.detectors.levels import at_least_float32, require_channels, require
 from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts
 from sparcal.errors import NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
-from sparcal.settings import finite_number, instance_of, text, whole_number
+from sparcal.settings import finite_number, instance_of, parameters, text, whole_number
 from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14)
@@ -51,6 +51,8 @@ class AnomalyCLIP:
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="cls", init=False)
     text_: Tensor | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         text(self.prompts, "AnomalyCLIP.prompts")

@@ -30,7 +30,7 @@ from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
-from sparcal.settings import finite_number, instance_of, one_of, whole_number
+from sparcal.settings import finite_number, instance_of, one_of, parameters, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 ForegroundMask = Literal["off", "tokens", "cls"]
@@ -60,6 +60,8 @@ class AnomalyDINO:
     family: Family = field(default="reference", init=False)
     bank_: Tensor | None = field(default=None, init=False, repr=False)
     _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         whole_number(self.neighbours, "AnomalyDINO.neighbours", least=1)

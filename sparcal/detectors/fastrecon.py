@@ -28,7 +28,7 @@ from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.coreset import greedy_coreset
-from sparcal.settings import finite_number, instance_of, share
+from sparcal.settings import finite_number, instance_of, parameters, share
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -58,6 +58,8 @@ class FastRecon:
     family: Family = field(default="reference", init=False)
     basis_: Tensor | None = field(default=None, init=False, repr=False)
     mean_: Tensor | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         share(self.coreset, "FastRecon.coreset", hint="it is the share of support patches kept")

@@ -33,7 +33,7 @@ from torch import Tensor
 from sparcal.detectors.fastrecon import row_space, support_coreset
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.imaging.maps import MapRule
-from sparcal.settings import finite_number, instance_of, one_of, share, whole_number
+from sparcal.settings import finite_number, instance_of, one_of, parameters, share, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=8)
@@ -73,6 +73,8 @@ class FastRef:
     family: Family = field(default="reference", init=False)
     prototypes_: Tensor | None = field(default=None, init=False, repr=False)
     basis_: Tensor | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         share(self.coreset, "FastRef.coreset", hint="it is the share of support patches kept")

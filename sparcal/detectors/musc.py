@@ -27,7 +27,7 @@ from torch.nn.functional import layer_norm, normalize, pad
 from sparcal.detectors.levels import at_least_float32, require_images
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
-from sparcal.settings import instance_of, share, switch, whole_number, whole_numbers
+from sparcal.settings import instance_of, parameters, share, switch, whole_number, whole_numbers
 from sparcal.types import Family, Features, Scores
 
 MAP_RULE = MapRule(cell_pixels=14, sigma=0, upsample="corners")
@@ -64,6 +64,8 @@ class MuSc:
     memory: int = 2**30
     map_rule: MapRule = MAP_RULE
     family: Family = field(default="mutual", init=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         whole_numbers(self.radii, "MuSc.radii", least=1, hint="3 is a 3 x 3 window")

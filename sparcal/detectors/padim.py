@@ -27,7 +27,7 @@ from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import ShapeError
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
-from sparcal.settings import finite_number, instance_of, seed_number, whole_number
+from sparcal.settings import finite_number, instance_of, parameters, seed_number, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=4)
@@ -61,6 +61,8 @@ class PaDiM:
     mean_: Tensor | None = field(default=None, init=False, repr=False)
     kernel_: Tensor | None = field(default=None, init=False, repr=False)
     factor_: Tensor | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         whole_number(self.dimension, "PaDiM.dimension", least=1)

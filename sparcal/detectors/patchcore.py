@@ -31,7 +31,7 @@ from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours import Bank, greedy_coreset, nearest
-from sparcal.settings import instance_of, one_of, seed_number, share, switch, whole_number
+from sparcal.settings import instance_of, one_of, parameters, seed_number, share, switch, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 Projection = Literal["uniform", "sparse"]
@@ -70,6 +70,8 @@ class PatchCore:
     bank_: Tensor | None = field(default=None, init=False, repr=False)
     rows_: Tensor | None = field(default=None, init=False, repr=False)
     _search: Bank | None = field(default=None, init=False, repr=False, compare=False)  # follows bank_
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         share(self.coreset, "PatchCore.coreset", hint="it is the share of features kept")

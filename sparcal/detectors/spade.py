@@ -32,7 +32,7 @@ from sparcal.detectors.levels import at_least_float32, require_channels, require
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.settings import instance_of, one_of, whole_number
+from sparcal.settings import instance_of, one_of, parameters, whole_number
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 ImageDescriptor = Literal["layer4", "pooled-pixels"]
@@ -64,6 +64,8 @@ class SPADE:
     gallery_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
     descriptor_: Tensor | None = field(default=None, init=False, repr=False)
     levels_: int | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         whole_number(self.images, "SPADE.images", least=1)

@@ -22,7 +22,7 @@ from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.detectors.subspace_rule import SubspaceRule
 from sparcal.imaging.maps import MapRule, input_map, top_mean
-from sparcal.settings import finite_number, instance_of, share
+from sparcal.settings import finite_number, instance_of, parameters, share
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=14, blur="box3")
@@ -50,6 +50,8 @@ class SubspaceAD:
     mean_: Tensor | None = field(default=None, init=False, repr=False)
     basis_: Tensor | None = field(default=None, init=False, repr=False)
     rank_: int | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         share(self.explained, "SubspaceAD.explained", hint="it is a share of variance")

@@ -41,7 +41,7 @@ from sparcal.detectors.prompts import anomalous_share
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
-from sparcal.settings import finite_number, instance_of, one_of, seed_number, whole_number, whole_numbers
+from sparcal.settings import finite_number, instance_of, one_of, parameters, seed_number, whole_number, whole_numbers
 from sparcal.types import Family, Features, Scores, fitted, require_reference
 
 Mode = Literal["patch_only", "winclip_plus", "winclip_plus_windows", "zero_shot"]
@@ -76,6 +76,8 @@ class WinCLIP:
     family: Family = field(default="reference", init=False)
     text_: Tensor | None = field(default=None, init=False, repr=False)
     memory_: tuple[Tensor, ...] | None = field(default=None, init=False, repr=False)
+
+    get_params = parameters
 
     def __post_init__(self) -> None:
         one_of(self.mode, "WinCLIP.mode", get_args(Mode))

@@ -16,7 +16,8 @@ from typing import Any
 
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError, DataError, MissingExtraError
-from sparcal.station.lot import Judgement, Lot
+from sparcal.station.judgement import Judgement
+from sparcal.station.lot import Lot
 
 BLOCK = 16  # images of a task
 RETRIES = 2

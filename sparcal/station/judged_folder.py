@@ -32,7 +32,8 @@ from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
 from sparcal.settings import one_of, switch
 from sparcal.station.judged_page import Row, of_this_lot, write_page
-from sparcal.station.lot import Judgement, Lot
+from sparcal.station.judgement import Judgement
+from sparcal.station.lot import Lot
 
 Maps = Literal["npy", "tiff", "none"]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
@@ -18,61 +15,20 @@ from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
-from sparcal.imaging.preprocess import Geometry
+from sparcal.station.judgement import Judgement, Judgements
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 from sparcal.threads import in_order
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from torch import Tensor
 
     from sparcal.calibration.threshold_effect import ThresholdEffect
     from sparcal.imaging.encode import EncodedImage
-    from sparcal.imaging.maps import MapRule
     from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
     from sparcal.station.station import Station
     from sparcal.types import Correction, Detector
-
-
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """What a lot says about one image.
-
-    Args:
-        verdict: "error" where the image could not be scored; `reason` says why.
-        cell: (h, w), None where it could not be scored.
-    """
-
-    path: Path
-    sha256: str | None
-    score: float | None
-    threshold: float
-    verdict: Literal["pass", "fail", "error"]
-    pixel_threshold: float
-    reason: str | None = None
-    cell: Tensor | None = field(default=None, repr=False)
-    geometry: Geometry | None = field(default=None, repr=False)
-    rule: MapRule | None = field(default=None, repr=False)
-    outside: float = 0.0
-
-    def heat(self) -> NDArray[np.float32] | None:
-        """The score of every native pixel, (H, W); None where the image could not be scored."""
-        from sparcal.imaging.maps import native_map
-
-        if self.cell is None or self.geometry is None or self.rule is None:
-            return None
-        return native_map(self.cell, self.rule, self.geometry, outside=self.outside)
-
-    def row(self) -> dict[str, Any]:
-        """One line of a result table."""
-        return {
-            "path": str(self.path),
-            "score": self.score,
-            "threshold": self.threshold,
-            "verdict": self.verdict,
-            "sha256": self.sha256,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,15 +106,30 @@ class Lot:
         images: ImageSource | Sequence[ImageSource],
         *,
         progress: Callable[[int, int], None] | None = None,
-    ) -> list[Judgement]:
+    ) -> Judgements:
         """Judge images: files, folders, patterns, or images in memory."""
         sources = image_sources(images)
-        judged = []
+        judged = Judgements()
         for judgement in self.stream(sources):
             judged.append(judgement)
             if progress is not None:
                 progress(len(judged), len(sources))
         return judged
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the scores of good parts and planted defects around the threshold, on `ax` or a new figure; needs matplotlib."""
+        from sparcal.station.plots import plot_lot
+
+        return plot_lot(self, ax)
+
+    def _repr_html_(self) -> str:
+        """What the lot is and would find, for notebooks."""
+        from sparcal.station.detection_chart import detection_chart
+        from sparcal.station.inline_page import in_html
+
+        tested = self.record.self_test
+        found = "" if tested is None else f"<p>{in_html(tested.sentence)}</p>{detection_chart(tested)}"
+        return f"<h4>{in_html(self.title)}</h4><p>{in_html(self.threshold.sentence)}</p>{found}"
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""

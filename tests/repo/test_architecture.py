@@ -14,7 +14,7 @@ from tests.support.source_tree import MODULES, imports, tree
 # A room imports only rooms of the lines above its own.
 ROOMS = (
     ("errors",),
-    ("settings",),
+    ("settings", "arrays"),
     ("types", "files", "threads", "plugins"),
     ("memory", "imaging", "neighbours", "rendering"),
     ("sparc", "encoders"),

@@ -90,6 +90,7 @@ COVERS = {
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
     "station/test_judged_folder.py": ("station/judged_page",),
     "station/test_calibrating.py": ("station/lot_writing",),
+    "station/test_judgement.py": ("station/plots",),
     "station/test_lot.py": ("station/lot_record",),
     "test_plugins.py": ("testing/dataset_contract",),
     "station/test_station.py": ("station/features", "station/folder", "station/host_parts", "station/record"),
