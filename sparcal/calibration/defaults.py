@@ -5,3 +5,5 @@ from __future__ import annotations
 AUTO = "auto"  # the correction under which planted defects stand out best
 FALSE_REJECT = 0.05  # share of good parts that may be rejected
 PLANTED = 64  # plain defects of a self-test; faint ones come on top
+ONE_IN = 100_000  # parts between two false alarms of a monitor, on average at least
+FEWEST_KEPT = 3  # images of good parts that a monitor needs: one is left out, and two give a spread

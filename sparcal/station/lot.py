@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcal.calibration.defaults import ONE_IN
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
@@ -24,11 +25,13 @@ from sparcal.threads import in_order
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from sparcal.calibration.sight import Sight
     from sparcal.calibration.threshold_effect import ThresholdEffect
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.maps import MapRule
     from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
+    from sparcal.station.monitor import Monitor
     from sparcal.station.station import Station
     from sparcal.types import Correction, Detector
 
@@ -40,6 +43,7 @@ class Judgement:
     Args:
         verdict: "error" where the image could not be scored; `reason` says why.
         cell: (h, w), None where it could not be scored.
+        sight: what a monitor looks at: the part as a whole.
     """
 
     path: Path
@@ -53,6 +57,7 @@ class Judgement:
     geometry: Geometry | None = field(default=None, repr=False)
     rule: MapRule | None = field(default=None, repr=False)
     outside: float = 0.0
+    sight: Sight | None = field(default=None, repr=False)
 
     def heat(self) -> NDArray[np.float32] | None:
         """The score of every native pixel, (H, W); None where the image could not be scored."""
@@ -177,6 +182,7 @@ class Lot:
 
     def judge(self, image: EncodedImage) -> Judgement:
         """Judge an image that the station's encoder has encoded already."""
+        from sparcal.calibration.sight import see
         from sparcal.imaging.encode import stranger
         from sparcal.imaging.read import Failure
 
@@ -196,7 +202,18 @@ class Lot:
             geometry=image.geometry,
             rule=self.calibrated.detector.map_rule,
             outside=self.record.outside,
+            sight=None if image.look is None else see(image.features, image.look),
         )
+
+    def monitor(self, *, one_in: int = ONE_IN) -> Monitor:
+        """Has the line left what this lot was calibrated for? Feed it judgements in the order they come.
+
+        Args:
+            one_in: parts between two false alarms, on average at least.
+        """
+        from sparcal.station.monitor import monitor_for
+
+        return monitor_for(self, one_in)
 
     def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:
         limits = self.threshold.value, self.pixel_threshold.value

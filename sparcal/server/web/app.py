@@ -79,5 +79,5 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
 
 def add_api(app: FastAPI) -> None:
     """The routes that programs call; they describe themselves without a station."""
-    for part in (jobs, drafts, judge, trend, lots, images):
+    for part in (jobs, drafts, judge, alarms, trend, lots, images):
         app.include_router(part.router, prefix="/api")
