@@ -16,7 +16,7 @@ from starlette.templating import Jinja2Templates
 from sparcal import __version__
 from sparcal.server.settings import WebSettings
 from sparcal.server.web import errors, pages
-from sparcal.server.web.api import drafts, images, jobs, judge, lots, models, trend
+from sparcal.server.web.api import alarms, drafts, images, jobs, judge, lots, models, trend
 from sparcal.server.web.context import Context
 from sparcal.server.web.security import Guard
 from sparcal.server.work.supervisor import Supervisor
