@@ -6,3 +6,5 @@ AUTO = "auto"  # the correction under which planted defects stand out best
 FALSE_REJECT = 0.05  # share of good parts that may be rejected
 OWN_REFERENCE = "identity"  # sparcal.corrections.STATION_REFERENCE, whose module needs torch
 PLANTED = 64  # plain defects of a self-test; faint ones come on top
+ONE_IN = 100_000  # parts between two false alarms of a monitor, on average at least
+FEWEST_KEPT = 3  # images of good parts that a monitor needs: one is left out, and two give a spread

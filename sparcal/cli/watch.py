@@ -2,8 +2,11 @@
 
 With `--json` every line of standard output is one object; its `event` says what it is:
 
-    lot       which lot judges from now on, and by which threshold: first of all, and whenever somebody changes it
+    lot       which lot judges from now on, by which threshold, and whether shifts are watched for: first of all, and
+              whenever somebody changes it
     verdict   one image: path, score, threshold, verdict, map, reason, lot
+    shift     parts look different all over since an image: lot, since, first, parts, words, sentence
+    promise   far more parts are rejected than the threshold promised: lot, judged, rejected, promised, sentence
     folder    the watched folder cannot be read, or can be read again
     end       how many were judged, failed, and could not be judged
 """
@@ -12,19 +15,21 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparcal.calibration.defaults import ONE_IN
 from sparcal.cli.console import print_json, say
+from sparcal.errors import SparcalError
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from sparcal.station.in_service import LotInService
     from sparcal.station.judged_folder import Results
-    from sparcal.station.lot import Lot
+    from sparcal.station.lot import Judgement, Lot
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 
@@ -42,18 +47,22 @@ def watch_folder(service: LotInService, folder: Path, results: Results, *, idle:
 
     tell: Tell = _print_event if as_json else _say_event
     say(f"Watching {folder}; Ctrl-C ends it.")
-    tell("lot", lot_facts(service.lot))
+    stream = WatchedStream(service.lot, results, tell)
     there, due = True, 0.0
     with _ended_by_signal():
         try:
             for look in looks(folder, results.known, leave_out=results.holds, idle_s=idle):
-                _follow(service, results, tell)  # also while nothing arrives, so that people see their change at once
+                stream = _follow(service, results, tell, stream)  # also while nothing arrives: people see it at once
                 if (look.away is None) != there:
                     there = look.away is None
                     tell("folder", {"path": str(folder), "there": there, "sentence": look.away})
-                for judged in _judge(service, look.new, results, tell):
-                    tell("verdict", {name: judged.get(name) for name in VERDICT_FIELDS})
-                    due = due or time.monotonic() + PAGE_EVERY_S
+                for start in range(0, len(look.new), AT_ONCE):
+                    stream = _follow(service, results, tell, stream)
+                    for judgement in service.lot.stream(look.new[start : start + AT_ONCE]):
+                        judged = results.add(judgement)
+                        tell("verdict", {name: judged.get(name) for name in VERDICT_FIELDS})
+                        stream.look(judgement)
+                        due = due or time.monotonic() + PAGE_EVERY_S
                 if due and (not look.new or time.monotonic() > due):
                     results.finish()
                     due = 0.0
@@ -72,18 +81,49 @@ def lot_facts(lot: Lot) -> dict[str, Any]:
     return {"lot": lot.name, "threshold": limit, "sentence": sentence}
 
 
-def _judge(service: LotInService, new: Sequence[Path], results: Results, tell: Tell) -> Iterator[dict[str, Any]]:
-    """Rows of the images as they are judged, by the lot that is in service at that moment."""
-    for start in range(0, len(new), AT_ONCE):
-        _follow(service, results, tell)
-        for judgement in service.lot.stream(new[start : start + AT_ONCE]):
-            yield results.add(judgement)
+class WatchedStream:
+    """What the parts of one lot say together: has the line left what the lot was calibrated for, is its promise kept?"""
+
+    def __init__(self, lot: Lot, results: Results, tell: Tell) -> None:
+        from sparcal.station.kept_monitor import MONITOR_FILE, KeptMonitor
+
+        self._lot, self._results, self._tell = lot, results, tell
+        self._promise_told = False
+        self._kept: KeptMonitor | None = None
+        try:
+            self._kept = KeptMonitor(lot, results.folder / MONITOR_FILE)
+            monitored = f"Shifts are watched for, with at most one false alarm in {ONE_IN:,} parts."
+        except SparcalError as error:
+            monitored = f"Shifts are not watched for: {error}"
+        tell("lot", {**lot_facts(lot), "monitored": monitored})
+        if self._kept is not None and (facts := self._kept.facts()):  # noticed by the watch that this one goes on for
+            tell("shift", facts)
+
+    def look(self, judgement: Judgement) -> None:
+        """One more judged part; tells what it gives away."""
+        if self._kept is not None and self._kept.watch(judgement) and (facts := self._kept.facts()):
+            self._tell("shift", facts)
+        if judgement.verdict == "fail" and not self._promise_told:
+            self._look_at_promise()
+
+    def _look_at_promise(self) -> None:
+        from sparcal.calibration.promise import check_promise
+
+        limit = self._lot.threshold
+        rows = [row for row in self._results.rows.values() if row.get("lot") == self._lot.name]
+        verdicts = [row["verdict"] for row in rows if row["threshold"] == limit.value and row["verdict"] != "error"]
+        check = check_promise(limit, len(verdicts), verdicts.count("fail"))
+        if check.contradicted:
+            self._promise_told = True
+            facts = {"judged": check.judged, "rejected": check.rejected, "promised": check.promised}
+            self._tell("promise", {"lot": self._lot.name, **facts, "sentence": check.sentence})
 
 
-def _follow(service: LotInService, results: Results, tell: Tell) -> None:
-    if service.changed():
-        results.lot = service.lot
-        tell("lot", lot_facts(service.lot))
+def _follow(service: LotInService, results: Results, tell: Tell, stream: WatchedStream) -> WatchedStream:
+    if not service.changed():
+        return stream
+    results.lot = service.lot
+    return WatchedStream(service.lot, results, tell)
 
 
 def _print_event(event: str, facts: Mapping[str, Any]) -> None:
@@ -95,7 +135,9 @@ def _say_event(event: str, facts: Mapping[str, Any]) -> None:
         value = "" if facts["score"] is None else f"{facts['score']:.4g}"
         say(f"{facts['verdict']:>5}  {value:>8}  {facts['path'] if facts['reason'] is None else facts['reason']}")
     elif event == "lot":
-        say(f"From now on: {facts['sentence']}")
+        say(f"From now on: {facts['sentence']} {facts['monitored']}")
+    elif event in ("shift", "promise"):
+        say(facts["sentence"])
     elif event == "folder":
         say(f"The folder {facts['path']} is back." if facts["there"] else f"{facts['sentence']} Waiting for it.")
 

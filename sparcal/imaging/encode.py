@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError
+from sparcal.imaging.appearance import Appearance, appearance
 from sparcal.imaging.camera_format import CameraFormat, camera_in_words, other_camera_format
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
@@ -33,6 +34,7 @@ class EncodedImage:
         sha256: of the file's bytes, or of the pixels of an image in memory.
         features: of this image alone.
         grey: whether its three channels are equal.
+        look: what its whole looks like; None where an image reached the encoder on another way.
     """
 
     path: Path
@@ -40,6 +42,7 @@ class EncodedImage:
     features: Features
     geometry: Geometry
     grey: bool
+    look: Appearance | None = None
 
     @property
     def kind(self) -> CameraFormat:
@@ -90,7 +93,8 @@ def encode_one(
         return image
     with torch.inference_mode():
         features = encoder(image.pixels[None])
-    return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey)
+    look = appearance(image.pixels.numpy(), image.geometry, encoder.preprocess)
+    return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey, look)
 
 
 def stranger(image: EncodedImage, grids: Grids, known: Sequence[CameraFormat]) -> str | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from torch import Tensor
 
+    from sparcal.calibration.sight import Sight
     from sparcal.imaging.maps import MapRule
 
 SHOWN_IN_NOTEBOOK = 12  # judgements of a list; its table has all
@@ -34,6 +35,7 @@ class Judgement:
     Args:
         verdict: "error" where the image could not be scored; `reason` says why.
         cell: (h, w), None where it could not be scored.
+        sight: what a monitor looks at: the part as a whole.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class Judgement:
     geometry: Geometry | None = field(default=None, repr=False)
     rule: MapRule | None = field(default=None, repr=False)
     outside: float = 0.0
+    sight: Sight | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         what = self.reason if self.score is None else f"score {self.score:.4g}, threshold {self.threshold:.4g}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparcal.calibration.defaults import OWN_REFERENCE
+from sparcal.calibration.defaults import ONE_IN, OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
+    from sparcal.station.monitor import Monitor
     from sparcal.station.station import Station
     from sparcal.types import Correction, Detector
 
@@ -147,6 +148,7 @@ class Lot:
 
     def judge(self, image: EncodedImage) -> Judgement:
         """Judge an image that the station's encoder has encoded already."""
+        from sparcal.calibration.sight import see
         from sparcal.imaging.encode import stranger
         from sparcal.imaging.read import Failure
 
@@ -166,7 +168,18 @@ class Lot:
             geometry=image.geometry,
             rule=self.calibrated.detector.map_rule,
             outside=self.record.outside,
+            sight=None if image.look is None else see(image.features, image.look),
         )
+
+    def monitor(self, *, one_in: int = ONE_IN) -> Monitor:
+        """Has the line left what this lot was calibrated for? Feed it judgements in the order they come.
+
+        Args:
+            one_in: parts between two false alarms, on average at least.
+        """
+        from sparcal.station.monitor import monitor_for
+
+        return monitor_for(self, one_in)
 
     def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:
         limits = self.threshold.value, self.pixel_threshold.value

@@ -10,12 +10,16 @@ import subprocess
 import sys
 import time
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from sparcal.cli import run
+from sparcal.cli.watch import WatchedStream
 from sparcal.station.folder import StationFolder
+from sparcal.station.station import Station
+from tests.support.tiny_station import TinyEncoder, demo, pictures
 
 
 @pytest.fixture
@@ -138,3 +142,23 @@ def test_results_among_the_images_are_left_out_and_counted(calibrated_line, plac
 def test_an_idle_time_that_is_none_is_refused(calibrated_line, place, seconds, capsys):
     assert run(words(calibrated_line, place, f"--idle={seconds}")) == 2
     assert "--idle must be a number of seconds of at least 0" in capsys.readouterr().err
+
+
+def test_parts_that_look_different_are_told_and_so_is_a_broken_promise(tmp_path):
+    """Announced once, with the image they began with, and told again by the next watch."""
+    station = Station.fit(pictures(demo().train), path=tmp_path / "station", encoder=TinyEncoder())
+    results = SimpleNamespace(folder=tmp_path, rows={})
+    told = []
+    tell = lambda event, facts: told.append((event, facts))  # noqa: E731
+    stream = WatchedStream(station.own(), results, tell)
+    assert told[0][1]["monitored"] == "Shifts are watched for, with at most one false alarm in 100,000 parts."
+    for judgement in station.own().stream([image // 2 for image in pictures(demo().lot_good)]):
+        results.rows[str(judgement.path)] = {**judgement.row(), "lot": None}
+        stream.look(judgement)
+    assert [event for event, _ in told] == ["lot", "promise", "shift"]
+    assert told[1][1]["rejected"] > 0
+    assert told[2][1]["words"][0].startswith("darker (-")
+    again = []
+    WatchedStream(station.own(), results, lambda event, facts: again.append((event, facts)))
+    assert [event for event, _ in again] == ["lot", "shift"]
+    assert again[1][1]["first"] == told[2][1]["first"]

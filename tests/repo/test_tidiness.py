@@ -79,6 +79,7 @@ COVERS = {
     "server/data/test_again.py": ("server/data/trend",),
     "server/data/test_lot_decisions.py": ("server/data/check_words", "server/data/lots", "server/data/report"),
     "server/data/test_retention.py": ("server/data/audit",),
+    "server/web/test_alarm_routes.py": ("server/web/api/alarms", "server/web/api/models/alarms"),
     "server/web/test_schema.py": (
         *("server/web/api/drafts", "server/web/api/images", "server/web/api/jobs", "server/web/api/judge"),
         *("server/web/api/lots", "server/web/api/models/drafts", "server/web/api/models/fields"),

@@ -11,9 +11,11 @@ from sparcal.station.folder import StationFolder
 
 _SAID = {
     "accept": "accepted lot {lot}",
+    "alarm": "noticed that parts judged by {by} look different: {what}",
     "add": "asked for {images} that {by} had judged to be added to the station as good parts",
     "keep": "kept the old reference instead of lot {lot}",
     "discard": "discarded lot {lot}",
+    "dismiss": "looked at parts that look different and holds them to be in order: “{why}”",
     "roll back": "went back to lot {lot}",
     "confirm": "found {image} {finding}, as {by} had judged it",
     "judge again": "had {images} judged again, which {source} had judged before",
@@ -29,7 +31,7 @@ _LOGGED = {
     "activate": "made lot {lot} active",
     "threshold": "set the threshold of lot {lot} by hand",
 }
-_NAMED = ("image", "images", "on", "verdict", "finding", "source")
+_NAMED = ("image", "images", "on", "verdict", "finding", "source", "what", "why")
 _SAME_S = 5.0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,16 @@ CREATE INDEX by_time ON scores (created);
 ALTER TABLE watched ADD COLUMN problem TEXT;
 CREATE TABLE ended_sessions (session TEXT PRIMARY KEY, at TEXT NOT NULL);
 """
-VERSION = 3
+# What the monitor read of each part, and the shifts that it noticed.
+_FOURTH = """
+CREATE TABLE readings (score INTEGER PRIMARY KEY REFERENCES scores, reading TEXT NOT NULL);
+CREATE TABLE alarms (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, lot TEXT NOT NULL, first INTEGER NOT NULL REFERENCES scores,
+    last INTEGER NOT NULL REFERENCES scores, what TEXT NOT NULL, at TEXT NOT NULL, ended TEXT, outcome TEXT,
+    until INTEGER, draft INTEGER REFERENCES drafts);
+CREATE INDEX raised ON alarms (lot, ended);
+"""
+VERSION = 4
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
@@ -149,18 +158,19 @@ def unpacked(text: str | None) -> Any:
 
 def _bring_up(connection: sqlite3.Connection, found: int) -> None:
     """From whatever version was found (0 is an empty file) to ours, within the caller's transaction."""
-    for script in (_FIRST + _counting(), _SECOND, _THIRD)[found:]:
+    fourth = _FOURTH + _counting(("alarms",))
+    for script in (_FIRST + _counting(_WATCHED), _SECOND, _THIRD, fourth)[found:]:
         for statement in _statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version={VERSION}")
 
 
-def _counting() -> str:
+def _counting(tables: Sequence[str]) -> str:
     """Triggers that count every change, so that pages know when to look again."""
     return "".join(
         f"CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON {table} "
         "BEGIN UPDATE revision SET number = number + 1; END;\n"
-        for table in _WATCHED
+        for table in tables
         for event in ("INSERT", "UPDATE", "DELETE")
     )
 

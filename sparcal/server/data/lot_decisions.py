@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sparcal.errors import DataError
 from sparcal.files.json_record import now
 from sparcal.server.data import drafts
+from sparcal.server.data.alarms import end_alarms
 from sparcal.server.data.database import Database, packed, unpacked
 from sparcal.server.data.lots import require_known
 from sparcal.server.refusals import ConflictError
@@ -46,6 +47,7 @@ def activate(
             raise ConflictError(f"Lot {lot!r} was discarded, so it cannot judge: calibrate a new one.")
         detail = {"from": station.active() or "", **_reason(reason, stopped=stopped)}
         record(connection, "roll back", lot or "", operator, detail)
+        end_alarms(connection)
         opened.activate(lot, operator=operator)
 
 
@@ -77,6 +79,7 @@ def decide_draft(
         record(connection, outcome, row["name"], operator, detail)
         if outcome != "accept":
             return
+        end_alarms(connection)
         if threshold is not None and threshold != result.get("threshold"):
             opened.set_threshold(row["name"], image=threshold, operator=operator)
         opened.activate(row["name"], operator=operator)

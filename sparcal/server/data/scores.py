@@ -106,6 +106,11 @@ def known(connection: sqlite3.Connection, sha: str, lot: str) -> bool:
     return found is not None
 
 
+def ever_judged(connection: sqlite3.Connection, sha: str) -> bool:
+    """Whether any reference has judged an image."""
+    return connection.execute("SELECT 1 FROM scores WHERE sha = ? LIMIT 1", (sha,)).fetchone() is not None
+
+
 def ever_arrived(connection: sqlite3.Connection, sha: str) -> bool:
     """Whether an image was scored, or is to be, under any lot."""
     found = connection.execute(

@@ -16,6 +16,12 @@ def latest_points(connection: sqlite3.Connection, *, limit: int) -> list[dict[st
     return [dict(row) for row in rows[::-1]]
 
 
+def alarms_since(connection: sqlite3.Connection, score: int) -> list[dict[str, Any]]:
+    """Shifts that were noticed at or after the score of that number."""
+    rows = connection.execute("SELECT first, last, what FROM alarms WHERE last >= ? ORDER BY id", (score,))
+    return [dict(row) for row in rows]
+
+
 def daily_counts(connection: sqlite3.Connection, *, days: int) -> list[dict[str, Any]]:
     """Passed and failed per day, as the station's clock counts days, and per reference; the latest day first."""
     rows = connection.execute(

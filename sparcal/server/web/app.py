@@ -16,7 +16,7 @@ from starlette.templating import Jinja2Templates
 from sparcal import __version__
 from sparcal.server.settings import WebSettings
 from sparcal.server.web import errors, pages
-from sparcal.server.web.api import drafts, images, jobs, judge, lots, models, trend
+from sparcal.server.web.api import alarms, drafts, images, jobs, judge, lots, models, trend
 from sparcal.server.web.context import Context
 from sparcal.server.web.security import Guard
 from sparcal.server.work.supervisor import Supervisor
@@ -79,5 +79,5 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
 
 def add_api(app: FastAPI) -> None:
     """The routes that programs call; they describe themselves without a station."""
-    for part in (jobs, drafts, judge, trend, lots, images):
+    for part in (jobs, drafts, judge, alarms, trend, lots, images):
         app.include_router(part.router, prefix="/api")

@@ -15,6 +15,7 @@ from sparcal.server.work.calibrating import Calibrating
 from sparcal.server.work.collecting import collect
 from sparcal.server.work.judging import Judging
 from sparcal.server.work.loaded import Loaded
+from sparcal.server.work.noticing import Noticing
 from sparcal.server.work.reading import Reading
 from sparcal.server.work.reporting import Reporter
 
@@ -29,10 +30,12 @@ class Tasks:
     watch: Path | None
     reading: Reading = field(init=False)
     loaded: Loaded = field(init=False)
+    noticing: Noticing = field(init=False)
 
     def __post_init__(self) -> None:
         self.reading = Reading(self.database, self.store)
         self.loaded = Loaded(self.path)
+        self.noticing = Noticing(self.database, self.loaded)
 
     def run(self, job: Job, report: Reporter) -> str:
         """Do one job; returns a sentence for the queue."""
@@ -50,7 +53,7 @@ class Tasks:
             return Calibrating(self.reading, self.loaded).calibrate(subject, report)
         if job.kind == "fit":
             return self.add_parts(subject["images"], subject["operator"], report)
-        return Judging(self.reading, self.loaded).score_waiting(subject["lot"], report)
+        return Judging(self.reading, self.loaded, self.noticing).score_waiting(subject["lot"], report)
 
     def add_parts(self, shas: list[str], operator: str, report: Reporter) -> str:
         """Add good parts to the station; its own reference is fitted anew, lots stay as they are."""

@@ -11,11 +11,13 @@ from sparcal.server.data.lots import lot_key
 from sparcal.server.sentences import without_paths
 from sparcal.server.work import pictures
 from sparcal.server.work.loaded import Loaded
+from sparcal.server.work.noticing import Noticing
 from sparcal.server.work.reading import Reading
 from sparcal.server.work.reporting import Reporter
 
 if TYPE_CHECKING:
-    from sparcal.station.lot import Lot
+    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.monitor import Monitor
 
 REMOVED = "It was removed before it was scored."
 
@@ -26,6 +28,7 @@ class Judging:
 
     reading: Reading
     loaded: Loaded
+    noticing: Noticing
 
     def score_waiting(self, name: str, report: Reporter) -> str:
         """Judge what has arrived for a lot; gives way to more urgent work between images."""
@@ -58,11 +61,27 @@ class Judging:
         if heat is not None:
             target = self.reading.store.heat(sha, lot_key(name))
             pictures.write_heat(heat, target, low=0.0, high=2 * judged.pixel_threshold, clear=True)
-        return self._keep(sha, name, {"score": judged.score, "threshold": judged.threshold, "verdict": judged.verdict})
+        values = {"score": judged.score, "threshold": judged.threshold, "verdict": judged.verdict}
+        return self._keep(sha, name, values, judged, self.noticing.look(lot))
 
-    def _keep(self, sha: str, lot: str, values: dict[str, Any]) -> None:
-        with self.reading.database.write() as connection:
-            scores.add(connection, sha, lot, values)
+    def _keep(
+        self,
+        sha: str,
+        lot: str,
+        values: dict[str, Any],
+        judged: Judgement | None = None,
+        monitor: Monitor | None = None,
+    ) -> None:
+        """Keep a verdict, and in the same transaction what the monitor says; a part that was judged before is no news."""
+        try:
+            with self.reading.database.write() as connection:
+                news = not scores.ever_judged(connection, sha)
+                scores.add(connection, sha, lot, values)
+                if monitor is not None and judged is not None and news:
+                    self.noticing.keep(connection, monitor, judged, sha, lot)
+        except BaseException:
+            self.noticing.forget()  # it has seen a part that was not kept
+            raise
 
     def _waiting(self, lot: str) -> list[str]:
         with self.reading.database.read() as connection:

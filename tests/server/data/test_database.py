@@ -32,14 +32,14 @@ def test_a_transaction_that_fails_leaves_nothing(database):
 def test_a_database_of_another_version_is_refused(database):
     with database.write() as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 3"):
+    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 4"):
         Database.at(database.path.parent)
 
 
 def test_a_database_of_the_first_version_is_brought_up(tmp_path):
     (tmp_path / "web").mkdir()
     old = sqlite3.connect(tmp_path / "web/station.sqlite3", isolation_level=None)
-    for statement in databases._statements(databases._FIRST + databases._counting()):
+    for statement in databases._statements(databases._FIRST + databases._counting(databases._WATCHED)):
         old.execute(statement)
     for sha in ("aa", "bb"):
         old.execute("INSERT INTO images VALUES (?, 'a.png', 10, 'png', 'ready', 4, 3, NULL, '')", (sha,))

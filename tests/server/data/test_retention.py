@@ -22,6 +22,7 @@ from sparcal.server.data.store import Store, Stored
 from sparcal.server.refusals import ConflictError, TooLargeError
 from sparcal.server.settings import Limits, WebSettings
 from sparcal.server.web.app import create_app
+from tests.support.unstaffed import SHA, add_image
 
 PNG = b"\x89PNG\r\n\x1a\n"
 MEASURED = {"score": 3.0, "threshold": 2.0, "verdict": "fail"}
@@ -356,12 +357,15 @@ def test_a_kill_while_room_is_made_breaks_nothing(tmp_path):
 
 
 def test_no_room_at_all_is_said_by_the_function_too(tmp_path):
-    database, store = Database.at(tmp_path / "web"), Store(tmp_path / "web", Limits(images=0))
+    database, store = Database.at(tmp_path / "web"), Store(tmp_path / "web", Limits(images=1))
+    with database.write() as connection:
+        add_image(connection)
+        scores.arrive(connection, SHA, "")  # it waits for its score, so it cannot make room
     path = tmp_path / "upload"
     path.write_bytes(content(1))
     stored = Stored("cd" * 32, "a.png", 100, "png", path)
     with (
-        pytest.raises(TooLargeError, match="at most 0 images"),
+        pytest.raises(TooLargeError, match="at most 1 images"),
         retention.arrival(database, store, stored) as connection,
     ):
         retention.admit(connection, store, stored)

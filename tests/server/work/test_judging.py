@@ -47,6 +47,7 @@ def test_an_image_is_decoded_once_and_never_hashed_again(station, database, monk
     store = Store(database.path.parent, Limits())
     shas = [arrive(database, store, *part) for part in parts.good]
     tasks = Tasks(database, store, folder, None)
+    tasks.noticing.look(tasks.loaded.lot(""))  # the monitor has read the station's own parts
     decoded, hashed = [], []
     once = decode._decode
 

@@ -6,12 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from sparcal.server.data import audit, drafts, lots, scores
+from sparcal.server.data import alarms, audit, drafts, lots, scores
+from sparcal.server.data.kept_promise import broken_promise
 from sparcal.server.data.lot_decisions import activate
 from sparcal.server.data.room import has_room
 from sparcal.server.sentences import DISK_FULL
 from sparcal.server.web.api.jobs import job_answer
 from sparcal.server.web.api.judge import watching_answer
+from sparcal.server.web.api.models.alarms import AlarmAnswer
 from sparcal.server.web.api.models.fields import LARGEST_ID
 from sparcal.server.web.api.models.lots import (
     ActivationBody,
@@ -52,6 +54,8 @@ def state(here: Here) -> StateAnswer:
         open_drafts = len(drafts.open_drafts(connection))
         folder = here.settings.watch
         watch = None if folder is None else watching_answer(folder, connection)
+        alarm = alarms.open_alarm(connection, here.station, active["name"])
+        promise = broken_promise(connection, here.station, active["name"])
     return StateAnswer(
         station=names_of(here.settings.station),
         active=ActiveLot(**active),
@@ -61,6 +65,9 @@ def state(here: Here) -> StateAnswer:
         counts=counts,
         watch=watch,
         drafts=open_drafts,
+        alarm=None if alarm is None else AlarmAnswer(**alarm),
+        promise=promise,
+        monitored=alarms.monitored(here.station, active["name"]),
         trouble=DISK_FULL if held else None,
         revision=revision,
         **lots.station_facts(here.station, station),

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from sparcal.server.data import trend
-from sparcal.server.web.api.models.trend import DailyAnswer, DayCounts, TrendAnswer, TrendPoint
+from sparcal.server.web.api.models.trend import DailyAnswer, DayCounts, TrendAlarm, TrendAnswer, TrendPoint
 from sparcal.server.web.context import Here
 
 router = APIRouter(tags=["judge"])
@@ -18,7 +18,10 @@ def show_trend(here: Here, limit: Annotated[int, Query(ge=1, le=2000)] = 300) ->
     """The latest judged parts of all references, oldest first, for a control chart."""
     with here.database.read() as connection:
         points = trend.latest_points(connection, limit=limit)
-    return TrendAnswer(points=[TrendPoint(**point) for point in points])
+        noticed = trend.alarms_since(connection, points[0]["id"] if points else 0)
+    return TrendAnswer(
+        points=[TrendPoint(**point) for point in points], alarms=[TrendAlarm(**alarm) for alarm in noticed]
+    )
 
 
 @router.get("/daily")

@@ -21,6 +21,7 @@ listen((state) => {
   find("#earlier").textContent = earlier ? `These parts were judged by ${reference(lot)}, which is not active now.` : "";
   find("h1").textContent = lot === null ? "Judge" : `Parts judged by ${reference(lot)}`;
   if (state.watch) showWatch(state.watch);
+  find("#monitored").textContent = state.monitored;
   return load();
 });
 acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
@@ -166,9 +167,9 @@ async function showOthers(row) {
 }
 
 async function showTrend() {
-  const { points } = await api("GET", "/trend?limit=300");
+  const { points, alarms } = await api("GET", "/trend?limit=300");
   find("#trend").hidden = points.length < 2;
-  if (points.length > 1) controlChart(find("#chart"), points, { label: "Scores of the latest parts against their threshold", when, pick: (point) => (point.lot === shownLot && rows.some((row) => row.id === point.id) ? choose(point.id) : location.assign(`/judge?${new URLSearchParams({ lot: point.lot, part: point.id })}`)) });
+  if (points.length > 1) controlChart(find("#chart"), points, { alarms, label: "Scores of the latest parts against their threshold", when, pick: (point) => (point.lot === shownLot && rows.some((row) => row.id === point.id) ? choose(point.id) : location.assign(`/judge?${new URLSearchParams({ lot: point.lot, part: point.id })}`)) });
 }
 
 async function judge(finding, id = chosen) {

@@ -62,7 +62,7 @@ export function histogram(svg, groups, { label, digits = 4, range = [], axes = f
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
 const CHART = { h: 230, left: 72, right: 12, top: 18, bottom: 44 };
-export function controlChart(svg, all, { label, when, pick }) {
+export function controlChart(svg, all, { label, when, pick, alarms = [] }) {
   const { h, left, right, top, bottom } = CHART;
   const w = roomFor(svg, 1800);
   const points = all.slice(-Math.floor((w - left - right) / 4));
@@ -76,6 +76,13 @@ export function controlChart(svg, all, { label, when, pick }) {
   for (const value of [0, 0.5, 1, 2, 5]) {
     svg.append(draw("line", { class: value === 1 ? "limit" : "grid", x1: left, x2: w - right, y1: y(value), y2: y(value) }));
     svg.append(draw("text", { x: left - 8, y: y(value) + 5, "text-anchor": "end", class: value === 1 ? "limit-text" : "" }, value === 1 ? "limit" : `${value}×`));
+  }
+  for (const alarm of alarms) {
+    const from = points.findIndex((point) => point.id >= alarm.first), to = points.findIndex((point) => point.id >= alarm.last);
+    if (to < 0) continue;
+    const mark = draw("rect", { class: "shift", x: x(Math.max(0, from) - 0.5), width: Math.max(4, x(to + 0.5) - x(Math.max(0, from) - 0.5)), y: top, height: h - top - bottom });
+    mark.append(draw("title", {}, `Shift noticed: ${alarm.what}`));
+    svg.append(mark, draw("text", { class: "shift-text", x: x(Math.max(0, from) - 0.5) + 4, y: h - bottom - 6 }, "shift noticed"));
   }
   points.forEach((point, i) => {
     if (i > 0 && points[i - 1].lot === point.lot) return;

@@ -40,12 +40,16 @@ export const find = (selector) => document.querySelector(selector);
 export const number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
 export const percent = (value) => `${Number((100 * value).toPrecision(2))} %`;
 
+export function clock(text) {
+  return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+}
+
+export const isToday = (moment) => new Date().toDateString() === moment.toDateString();
+
 export function when(text) {
   if (!text) return "";
   const moment = new Date(text);
-  const today = new Date().toDateString() === moment.toDateString();
-  const time = moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
-  return today ? `today ${time}` : `${moment.toLocaleDateString()} ${time}`;
+  return isToday(moment) ? `today ${clock(text)}` : `${moment.toLocaleDateString()} ${clock(text)}`;
 }
 
 let toastTimer;
@@ -70,13 +74,14 @@ export async function attempt(work) {
 export async function signed(question, options = {}) { return (await signature(question, options))?.operator ?? null; }
 
 // The same with a reason, which a lot needs that a check says stop to, and with parts that can be left out.
-export function signature(question, { always = true, button = "Sign", note = "", reason = false, parts = [] } = {}) {
+export function signature(question, { always = true, button = "Sign", note = "", reason = false, why: asked = "Why, although a check says stop?", parts = [] } = {}) {
   const known = sessionStorage.getItem("sparcal-operator") ?? "";
   if (!always && known) return Promise.resolve({ operator: known, reason: null });
   const dialog = find("#sign");
   const input = dialog.querySelector("input[name=operator]");
   const why = dialog.querySelector("textarea");
   find("#sign-reason").hidden = !reason;
+  find("#sign-reason span").textContent = asked;
   why.required = reason;
   why.value = "";
   const offers = find("#sign-parts");

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from sparcal.server.web.api.models.alarms import AlarmAnswer
 from sparcal.server.web.api.models.fields import LotName, Model, Reason, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 from sparcal.server.web.api.models.judging import WatchAnswer
@@ -50,6 +51,9 @@ class StateAnswer(Model):
     counts: dict[str, int]
     watch: WatchAnswer | None = Field(description="null if the station watches no folder.")
     drafts: int = Field(description="Lots in the making.")
+    alarm: AlarmAnswer | None = Field(description="null while parts look as they should.")
+    promise: str | None = Field(description="One sentence if far more parts are rejected than was promised.")
+    monitored: str = Field(description="One sentence: whether shifts are watched for.")
     trouble: str | None = Field(description="One sentence if the station cannot work now.")
     revision: int
 

@@ -19,10 +19,19 @@ class TrendPoint(Model):
     name: str
 
 
+class TrendAlarm(Model):
+    """A shift that was noticed: the numbers of the first part and of the one at which it was noticed."""
+
+    first: int
+    last: int
+    what: str
+
+
 class TrendAnswer(Model):
-    """The latest judged parts of all references, oldest first."""
+    """The latest judged parts of all references, oldest first, and the shifts that were noticed among them."""
 
     points: list[TrendPoint]
+    alarms: list[TrendAlarm]
 
 
 class DayCounts(Model):

@@ -1,0 +1,53 @@
+// The shift alarm, on every page: since when parts look different, some of them, and what to do.
+import { api, attempt, clock, find, isToday, listen, make, refresh, say, signature, when } from "/static/station.js";
+
+let alarm = null;
+
+listen((state) => {
+  const other = alarm?.id !== state.alarm?.id || alarm?.count !== state.alarm?.count || alarm?.draft !== state.alarm?.draft;
+  alarm = state.alarm;
+  find("#alarm").hidden = !alarm;
+  find("#promise").hidden = Boolean(alarm) || !state.promise;
+  find("#promise").textContent = state.promise ?? "";
+  if (alarm && other) show();
+});
+
+function show() {
+  const since = new Date(alarm.since);
+  find("#alarm-what").textContent = `Since ${isToday(since) ? clock(alarm.since) : when(alarm.since)} parts look different: ${alarm.what}. Calibrate a new lot?`;
+  const failed = alarm.failed === 0 ? "none of them failed" : `${alarm.failed} of them failed`;
+  find("#alarm-more").textContent = `${alarm.count} part${alarm.count === 1 ? "" : "s"} judged since then, ${failed}. Noticed ${when(alarm.at)}.`;
+  find("#alarm-parts").replaceChildren(...alarm.parts.map((part) => make("li", {}, make("a", { href: `/judge?${new URLSearchParams({ lot: alarm.lot, part: part.score })}`, title: part.name }, make("img", { src: `/api/images/${part.sha}/thumb`, alt: part.name })))));
+  find("#alarm-draft").hidden = alarm.draft !== null;
+  find("#alarm-go").hidden = alarm.draft === null;
+  find("#alarm-go").href = `/new?draft=${alarm.draft}`;
+}
+
+find("#alarm-draft").addEventListener("click", async () => {
+  const dialog = find("#alarm-name");
+  const input = dialog.querySelector("input");
+  const day = new Date();
+  const two = (value) => String(value).padStart(2, "0");
+  input.value = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(alarm.since)}`;
+  dialog.returnValue = "";
+  dialog.showModal();
+  input.select();
+  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
+  if (dialog.returnValue !== "go" || !input.value.trim()) return;
+  await attempt(async () => {
+    const draft = await api("POST", `/alarms/${alarm.id}/draft`, { name: input.value.trim() });
+    location.assign(`/new?draft=${draft.id}`);
+  });
+});
+
+find("#alarm-dismiss").addEventListener("click", async () => {
+  const answer = await signature("Are these parts in order as they look now?", {
+    button: "They are in order", reason: true, why: "Why is no new lot needed?", note: "Later parts are compared with these, and the alarm is over. Who said so and why stays in the audit trail.",
+  });
+  if (!answer) return;
+  await attempt(async () => {
+    await api("POST", `/alarms/${alarm.id}/dismiss`, { operator: answer.operator, reason: answer.reason });
+    say("The alarm is over.");
+    await refresh();
+  });
+});
