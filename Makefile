@@ -8,8 +8,8 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo docs test test-all test-anomalib test-lowest test-highest release-check speed browser lint format \
-	lock lock-anomalib lock-lowest clean
+.PHONY: help demo docs docs-check pictures test test-all test-anomalib test-lowest test-highest release-check speed browser \
+	lint format lock lock-anomalib lock-lowest clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
@@ -114,6 +114,11 @@ docs: $(READY)
 	rm -rf build/site build/site-trees
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/site-trees docs build/site
 	@echo "The site is build/site/index.html."
+
+docs-check: docs
+	rm -rf build/site-again build/site-trees
+	$(BIN)/python -m sphinx --quiet --doctree-dir build/site-trees docs build/site-again
+	diff --recursive build/site build/site-again
 
 lint: $(READY)
 	$(BIN)/ruff check .

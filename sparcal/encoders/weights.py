@@ -104,11 +104,12 @@ def _is_torchscript(path: Path) -> bool:
 
 def weights_error(model: str, cause: Exception) -> WeightsError:
     """The sentence for weights that no source could give."""
-    reason = str(cause).split("\n")[0][:160]
+    reason = str(cause).split("\n")[0].split(". ")[0][:160].rstrip(".")
     return WeightsError(
         f"The pretrained weights of {model} are not in the hub's cache and could not be fetched ({reason}): "
         f"put the file {model.replace('/', '_')}.safetensors into the folder that the environment variable "
-        f"{FOLDER_VARIABLE} names, or pass its path with --weights (weights= in Python)."
+        f"{FOLDER_VARIABLE} names, pass its path with --weights (weights= in Python), or take the encoder that needs no "
+        "hub, --encoder bundled."
     )
 
 
