@@ -17,7 +17,18 @@ from rich.table import Table
 from speed.growth import USUAL, Curve
 from speed.measure import Cost, Row
 
-COLUMNS = ("path", "peer", "goal", "measured", "goal met", "ours: CPU s (wall)", "peer: CPU s (wall)", "MB", "threads", "agree")
+COLUMNS = (
+    "path",
+    "peer",
+    "goal",
+    "measured",
+    "goal met",
+    "ours: CPU s (wall)",
+    "peer: CPU s (wall)",
+    "MB",
+    "threads",
+    "agree",
+)
 PACKAGES = ("sparcal", "torch", "numpy", "numba", "anomalib", "faiss-cpu", "timm")
 PICTURE = "speed-growth.png"
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from sparcal.station.in_service import LotInService
     from sparcal.station.judged_folder import Results
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 

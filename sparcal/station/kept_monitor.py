@@ -11,7 +11,8 @@ from sparcal.calibration.sight import PartReading
 from sparcal.files.json_record import now
 
 if TYPE_CHECKING:
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
     from sparcal.station.monitor import Monitor
 
 MONITOR_FILE = "monitor.jsonl"

@@ -19,7 +19,8 @@ from sparcal.station.kept_images import kept_images
 from sparcal.threads import in_order
 
 if TYPE_CHECKING:
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
 
 WORDED = 500  # earlier parts that words compare with
 LEAST_ONE_IN = 100

@@ -16,7 +16,8 @@ from sparcal.server.work.reading import Reading
 from sparcal.server.work.reporting import Reporter
 
 if TYPE_CHECKING:
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
     from sparcal.station.monitor import Monitor
 
 REMOVED = "It was removed before it was scored."

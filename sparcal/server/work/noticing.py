@@ -16,7 +16,8 @@ from sparcal.server.work.loaded import Loaded
 if TYPE_CHECKING:
     import sqlite3
 
-    from sparcal.station.lot import Judgement, Lot
+    from sparcal.station.judgement import Judgement
+    from sparcal.station.lot import Lot
     from sparcal.station.monitor import Monitor
 
 _log = logging.getLogger("sparcal.server.work.noticing")
