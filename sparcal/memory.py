@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError
+from sparcal.files.amounts import amount
 
-_GIGABYTE = 1e9
 LARGE = 4 * 2**20  # bytes from which numpy asks for large pages
 
 
@@ -47,6 +47,4 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
     """Raise DataError if `needed` bytes are more than this machine has free."""
     free = available_bytes()
     if free is not None and needed > free:
-        raise DataError(
-            f"{what} needs about {needed / _GIGABYTE:.1f} GB of memory, got {free / _GIGABYTE:.1f} GB free: {remedy}."
-        )
+        raise DataError(f"{what} needs about {amount(needed)} of memory, got {amount(free)} free: {remedy}.")

@@ -7,6 +7,7 @@ anywhere in the call, shows the traceback instead.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -104,5 +105,18 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"The system refused: {error.strerror}{where}."
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the second is torch's
+        return _little_memory(error)
     reason = str(error).strip().split("\n")[0] or "no reason given"
     return f"Something unexpected happened ({type(error).__name__}: {reason}): run again with --debug to see where."
+
+
+def _little_memory(error: Exception) -> str:
+    from sparcal.files.amounts import amount
+    from sparcal.memory import available_bytes
+
+    asked = re.search(r"allocate (\d+) bytes", str(error))
+    needs = f"{amount(int(asked.group(1)))} more memory at once" if asked else "more memory"
+    free = available_bytes()
+    got = "less" if free is None else f"{amount(free)} free"
+    return f"The work needs {needs}, got {got}: close other programs, give it fewer images, or use a larger machine."

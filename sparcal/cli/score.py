@@ -146,9 +146,19 @@ def _tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: b
         return
     shown = ("verdict", "score", "threshold", "path", "reason")
     print_table([{name: row.get(name) for name in shown} for row in rows[:LISTED]])
-    failed = sum(row["verdict"] == "fail" for row in rows)
-    errors = sum(row["verdict"] == "error" for row in rows)
     more = f"; the {LISTED} worst are shown" if len(rows) > LISTED else ""
-    say(f"{failed} of {len(rows)} fail{f', {errors} could not be judged' if errors else ''}{more}.")
+    say(f"{_counted(rows)}{more}.")
+    if results is not None and len(results.rows) > len(rows):
+        before = len(results.rows) - len(rows)
+        say(
+            f"The folder {results.folder} also holds {before} images of earlier calls: page and scores.csv count them too, "
+            f"{_counted(list(results.rows.values()))}."
+        )
     if results is not None:
         say(f"The page is {results.folder / 'index.html'}.")
+
+
+def _counted(rows: Sequence[dict[str, object]]) -> str:
+    verdicts = [row["verdict"] for row in rows]
+    errors = verdicts.count("error")
+    return f"{verdicts.count('fail')} of {len(rows)} fail{f', {errors} could not be judged' if errors else ''}"

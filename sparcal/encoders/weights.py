@@ -80,6 +80,8 @@ def read_weights(path: Path, *, inside: tuple[str, ...] = ("state_dict", "model"
 
             return load_file(path)
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except MemoryError:  # the file may be sound
+        raise
     except Exception as error:  # every loader has its own error types; all mean that the file cannot be used
         reason = str(error).split("\n")[0][:200]
         raise WeightsError(

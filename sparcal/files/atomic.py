@@ -13,7 +13,7 @@ from pathlib import Path
 def atomic_path(target: Path) -> Iterator[Path]:
     """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=f".{os.getpid()}.tmp", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -24,6 +24,24 @@ def atomic_path(target: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_left_behind(folder: Path) -> None:
+    """Remove temporary files whose writers were killed; what a living process of this machine is writing stays."""
+    for path in folder.glob(".*.tmp"):
+        writer = path.suffixes[-2].removeprefix(".") if len(path.suffixes) > 1 else ""
+        if writer.isdigit() and not _lives(int(writer)):
+            path.unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def settle(path: Path, mode: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sparcal.errors import FullDiskError
+from sparcal.files.amounts import amount
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -30,6 +32,13 @@ def needs_room(place: Path) -> Iterator[None]:
         if not says_full(error):
             raise
         raise FullDiskError(
-            f"{place} needs free space on its disk, got a full one: make room and do the same again; what was there before "
-            "is unchanged."
+            f"{place} needs more free space on its disk, got {_free(place)} free: make room and do the same again; what was "
+            "there before is unchanged."
         ) from error
+
+
+def _free(place: Path) -> str:
+    try:
+        return amount(shutil.disk_usage(place).free)
+    except OSError:  # the disk itself has gone
+        return "nothing"

@@ -80,6 +80,8 @@ def _decode(stream: IO[bytes], name: str) -> Image.Image:
         raise DataError(
             f"{name} must have at most {MAX_PIXELS} pixels, got {_one_line(error)}: cut or shrink it."
         ) from error
+    except MemoryError as error:
+        raise _too_large(name, error) from error
     except Exception as error:
         raise _damaged(name, error) from error
     if image.width * image.height > MAX_PIXELS:
@@ -94,6 +96,8 @@ def _guarded(image: Image.Image, name: str, stream: IO[bytes] | None) -> Image.I
         return _to_upright_rgb(image, name, stream)
     except (DataError, MissingExtraError):
         raise
+    except MemoryError as error:
+        raise _too_large(name, error) from error
     except Exception as error:  # a hostile file can make a decoder raise anything
         raise _damaged(name, error) from error
 
@@ -170,6 +174,14 @@ def _from_array(pixels: NDArray[Any], name: str) -> Image.Image:
         pixels = (pixels.astype(np.uint32) + 128) // 257  # exact rounding: 257 is odd, there are no ties
     rgb = np.broadcast_to(pixels[..., :3], (*pixels.shape[:2], 3))
     return Image.fromarray(np.ascontiguousarray(rgb, dtype=np.uint8))
+
+
+def _too_large(name: str, error: Exception) -> DataError:
+    """The file may be sound: it is the machine that has too little memory."""
+    return DataError(
+        f"{name} must fit into the memory that is free, got none to decode it ({_one_line(error)}): close other programs, or "
+        "use a machine with more memory."
+    )
 
 
 def _damaged(name: str, error: Exception) -> DataError:

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.files.atomic import atomic_path
+from sparcal.files.amounts import amount
+from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.files.full_disk import needs_room
 from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.maps import overlay
@@ -68,6 +70,8 @@ class Results:
     def __init__(self, folder: Path, lot: Lot, wanted: Wanted, *, mixed: bool = False) -> None:
         self.folder, self.lot, self.wanted = folder, lot, wanted
         folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder / MAPS, folder / OVERLAYS):
+            remove_left_behind(place)
         self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}
         for row in self.rows.values():
             if not mixed and not of_this_lot(row, lot):
@@ -96,12 +100,16 @@ class Results:
         needed, free = 4 * width * height * len(paths), shutil.disk_usage(self.folder).free
         if needed > free:
             raise DataError(
-                f"The maps of {len(paths)} images need about {needed / 1e9:.1f} GB in {self.folder}, got "
-                f"{free / 1e9:.1f} GB free: keep no maps (--maps none), or give a folder on a larger disk."
+                f"The maps of {len(paths)} images need about {amount(needed)} in {self.folder}, got "
+                f"{amount(free)} free: keep no maps (--maps none), or give a folder on a larger disk."
             )
 
     def add(self, judgement: Judgement) -> Row:
         """Write one image's files, then its line."""
+        with needs_room(self.folder):
+            return self._add(judgement)
+
+    def _add(self, judgement: Judgement) -> Row:
         row: Row = {**judgement.row(), "map": None, "overlay": None, "lot": self.lot.name}
         heat = judgement.heat()
         if heat is not None:
@@ -119,6 +127,7 @@ class Results:
         """Write the table and the page; returns the page's path."""
         rows = worst_first(list(self.rows.values()))
         with (
+            needs_room(self.folder),
             atomic_path(self.folder / "scores.csv") as temporary,
             temporary.open("w", newline="", encoding="utf-8") as stream,
         ):

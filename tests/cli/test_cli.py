@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,21 @@ def test_unexpected_errors_become_a_sentence_too():
     assert (
         sentence(OSError(28, "No space left on device", "x/y")) == "The system refused: No space left on device (x/y)."
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "needs"),
+    [
+        (MemoryError(), "The work needs more memory, got "),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1200000000 bytes."),
+            "1.2 GB more",
+        ),
+    ],
+)
+def test_too_little_memory_is_said_in_numbers(error, needs):
+    assert needs in sentence(error)
+    assert re.search(r"got \S+ [kMGT]B free: close other programs", sentence(error))
 
 
 def test_importing_sparcal_and_its_command_line_loads_nothing_heavy():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from html import unescape
 
 from sparcal.cli import run
@@ -47,3 +49,23 @@ def test_a_station_without_a_lot_has_a_page_too(calibrated_line, tmp_path, capsy
         assert run(["lots", station, "--activate", "L1"]) == 0
     assert "not calibrated to any lot" in capsys.readouterr().err
     assert "The station's own reference:" in unescape((tmp_path / "out" / "self-test.html").read_text())
+
+
+def test_images_of_an_earlier_call_are_counted_by_page_table_and_message_alike(calibrated_line, tmp_path, capsys):
+    images = sorted((calibrated_line / "lot").iterdir())
+    call = ["score", str(calibrated_line / "station"), "--out", str(tmp_path / "out"), "--maps", "none"]
+    assert run([*call, *map(str, images[:3])]) == 0
+    assert "earlier calls" not in capsys.readouterr().err
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    assert run([*call, str(images[3]), str(tmp_path / "broken.png")]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "of 2 fail, 1 could not be judged." in said
+    counted = re.search(
+        r"also holds 3 images of earlier calls: page and scores.csv count them too, (\d) of 5 fail, 1 could", said
+    )
+    rows = list(csv.DictReader((tmp_path / "out" / "scores.csv").read_text().splitlines()))
+    assert len(rows) == 5
+    assert sum(row["verdict"] == "fail" for row in rows) == int(counted[1])
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert f'<div class="fail"><b>{counted[1]}</b>fail</div>' in page
+    assert '<div class="error"><b>1</b>not judged</div>' in page

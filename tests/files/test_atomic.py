@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from sparcal.files.atomic import atomic_path
+from sparcal.files.atomic import atomic_path, remove_left_behind
 
 
 def test_the_file_appears_when_the_block_ends_well(tmp_path):
@@ -36,3 +38,20 @@ def test_permissions_follow_the_umask(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_killed_writers_left_behind_is_removed_and_nothing_else(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    dead = tmp_path / f".a.txt.abcd1234.{ended.pid}.tmp"
+    others = [tmp_path / name for name in (f".a.txt.abcd1234.{os.getpid()}.tmp", ".mine.tmp", "a.1.tmp", ".a.x.tmp")]
+    for path in (dead, *others):
+        path.write_text("half")
+    remove_left_behind(tmp_path)
+    remove_left_behind(tmp_path / "nowhere")
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_temporary_file_names_its_writer(tmp_path):
+    with atomic_path(tmp_path / "a.txt") as temporary:
+        assert temporary.name.endswith(f".{os.getpid()}.tmp")

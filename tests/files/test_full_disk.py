@@ -31,7 +31,7 @@ def test_it_becomes_one_sentence_with_what_to_do():
     with pytest.raises(FullDiskError) as caught, needs_room(Path("/line/station")):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert str(caught.value) == (
-        "/line/station needs free space on its disk, got a full one: make room and do the same again; what was there before "
+        "/line/station needs more free space on its disk, got nothing free: make room and do the same again; what was there before "
         "is unchanged."
     )
     assert isinstance(caught.value, SparcalError)

@@ -316,3 +316,15 @@ def test_unreadable_file_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError, match=r"a\.png must be .*Permission denied: check its permissions"):
         open_image(path)
+
+
+def test_too_little_memory_is_no_damaged_file(tmp_path, monkeypatch):
+    Image.fromarray(RGB).save(tmp_path / "a.png")
+
+    def refuse(*_args):
+        raise MemoryError
+
+    monkeypatch.setattr("sparcal.imaging.decode._to_upright_rgb", refuse)
+    with pytest.raises(DataError, match=r"a.png must fit into the memory that is free, got none") as caught:
+        open_image(tmp_path / "a.png")
+    assert "damaged" not in str(caught.value)

@@ -101,7 +101,7 @@ def test_a_full_disk_leaves_no_lot_and_no_litter(station, where, correction, mon
     monkeypatch.setattr(where, full)
     with pytest.raises(FullDiskError) as caught:
         station.calibrate(NORMALS[:3], "x", correction=correction, activate=False)
-    assert str(caught.value).startswith(f"{station.path} needs free space on its disk, got a full one: make room")
+    assert str(caught.value).startswith(f"{station.path} needs more free space on its disk, got ")
     monkeypatch.undo()
     again = Station.open(station.path, encoder=TinyEncoder())
     left = [p.name for p in station.path.rglob(".*") if p.name not in {".lock", ".fit.lock"}]
@@ -118,7 +118,7 @@ def test_a_full_disk_while_fitting_leaves_no_station_and_the_same_call_goes_on(t
         raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("sparcal.station.fit.save_file", full)
-    with pytest.raises(FullDiskError, match="needs free space on its disk"):
+    with pytest.raises(FullDiskError, match="needs more free space on its disk"):
         Station.fit(pictures(demo().train), path=tmp_path / "s", encoder=TinyEncoder())
     assert not (tmp_path / "s" / "station.json").exists()
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparcal.errors import DataError
+from sparcal.errors import DataError, FullDiskError
 from sparcal.station.judged_folder import Results, Wanted, outlined
 from sparcal.station.station import Station
 from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
@@ -82,7 +82,7 @@ def test_a_line_means_that_the_files_are_whole(lot, images, tmp_path, monkeypatc
     results = judged(lot, images, tmp_path / "out")
     before = (tmp_path / "out" / "scores.jsonl").read_bytes()
     monkeypatch.setattr("sparcal.station.judged_folder.np.save", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(FullDiskError, match=r"out needs more free space on its disk, got .* free: make room"):
         results.add(lot.score(images)[0])
     assert (tmp_path / "out" / "scores.jsonl").read_bytes() == before
     assert not list((tmp_path / "out").rglob("*.tmp"))
@@ -92,7 +92,7 @@ def test_maps_that_will_not_fit_are_refused_at_the_start(lot, images, tmp_path, 
     monkeypatch.setattr("sparcal.station.judged_folder.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     results = Results(tmp_path / "out", lot, Wanted())
     paths = sorted(images.iterdir())
-    with pytest.raises(DataError, match=r"The maps of 3 images need about 0.0 GB in .*, got 0.0 GB free: keep no maps"):
+    with pytest.raises(DataError, match=r"The maps of 3 images need about 49 kB in .*, got 1.0 kB free: keep no maps"):
         results.require_room(paths)
     Results(tmp_path / "out", lot, Wanted(maps="none")).require_room(paths)
 
@@ -145,3 +145,13 @@ def test_what_exceeds_the_limit_is_outlined():
 def test_wanted_maps_are_named():
     with pytest.raises(DataError, match="The kind of maps must be one of npy, tiff, none, got 'png'"):
         Wanted(maps="png")
+
+
+def test_what_a_killed_run_left_half_written_is_swept(lot, images, tmp_path):
+    results = judged(lot, images, tmp_path / "out")
+    row = next(iter(results.rows.values()))
+    half = Path(row["map"]).with_name(".x.npy.abcd1234.4194305.tmp")  # above the highest number that a process gets
+    half.write_bytes(b"half")
+    Results(tmp_path / "out", lot, Wanted())
+    assert not half.exists()
+    assert Path(row["map"]).exists()
