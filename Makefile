@@ -120,6 +120,10 @@ docs-check: docs
 	$(BIN)/python -m sphinx --quiet --doctree-dir build/site-trees docs build/site-again
 	diff --recursive build/site build/site-again
 
+# The pictures of the browser tutorial, a few minutes; writes docs/pictures.
+pictures: $(READY) browser
+	OMP_NUM_THREADS=1 $(BIN)/python docs/_site/pictures.py
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -33,13 +33,15 @@ PICTURES = ROOT / "docs" / "pictures"
 PATIENCE_MS = 300_000
 
 
-def take(page: Page, name: str, theme: str, *, whole: bool = False) -> None:
-    """One picture, as a JPEG that a page can carry."""
+def take(page: Page, name: str, theme: str, *, height: int = 860) -> None:
+    """One picture of the page's upper part, as a JPEG that a page can carry."""
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     page.mouse.move(0, 0)
     page.wait_for_timeout(400)
-    pixels = Image.open(io.BytesIO(page.screenshot(full_page=whole))).convert("RGB")
-    pixels.save(PICTURES / f"{name}.jpg", quality=82, optimize=True)
+    pixels = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    pixels.crop((0, 0, pixels.width, min(height, pixels.height))).save(
+        PICTURES / f"{name}.jpg", quality=82, optimize=True
+    )
 
 
 def walk(page: Page, line: Path) -> None:
@@ -51,8 +53,8 @@ def walk(page: Page, line: Path) -> None:
     expect(page.locator(".thumb img")).to_have_count(8, timeout=PATIENCE_MS)
     for thumb in page.locator(".thumb").all():
         thumb.click()
-    expect(page.locator("#checks .chip").first).to_be_visible(timeout=PATIENCE_MS)
-    page.wait_for_timeout(1500)
+    expect(page.locator("#checks .chip.ok").first).to_be_visible(timeout=PATIENCE_MS)
+    page.evaluate("window.scrollTo(0, 0)")
     take(page, "web-new-light", "light")
 
     page.locator("#calibrate").click()
@@ -63,7 +65,7 @@ def walk(page: Page, line: Path) -> None:
         picture.scroll_into_view_if_needed()
         expect(picture).to_have_js_property("complete", True)
     page.evaluate("window.scrollTo(0, 0)")
-    take(page, "web-result-dark", "dark", whole=True)
+    take(page, "web-result-dark", "dark", height=1980)
     page.keyboard.press("a")
     sign(page, "Ada", "Accept")
     expect(page.locator("#decided")).to_contain_text("Accepted")
@@ -75,7 +77,7 @@ def walk(page: Page, line: Path) -> None:
     page.wait_for_timeout(1000)
     page.locator("#list button").nth(3).click()
     page.wait_for_function("document.querySelector('#viewer .heat').naturalWidth > 0")
-    take(page, "web-judge-light", "light", whole=True)
+    take(page, "web-judge-light", "light", height=1274)
 
     page.goto("/report?lot=L42")
     expect(page.locator("h1, h2").first).to_contain_text(re.compile("L42"))
@@ -94,7 +96,7 @@ def main() -> None:
             write_line(line)
         if not station.exists():
             Station.fit(line / "train/good", "patchcore", path=station, encoder="bundled")
-        served_from = work / "served"
+        served_from = work / "web" / "press-3"
         shutil.rmtree(served_from, ignore_errors=True)
         shutil.copytree(station, served_from)
         browser_path = next(found for name in BROWSERS if (found := shutil.which(name)))

@@ -50,7 +50,12 @@ def test_the_page_lists_every_public_name():
 
 @pytest.mark.parametrize("name", sorted({*LISTED, *(f"sparcal.{name}" for name in sparcal.__all__)} - COMPANIONS))
 def test_a_public_name_has_an_example(name):
-    pages = (PAGE, DOCS / "how-to" / "export.md", DOCS / "how-to" / "bring-your-own.md")
+    pages = (
+        PAGE,
+        DOCS / "how-to" / "export.md",
+        DOCS / "how-to" / "bring-your-own.md",
+        DOCS / "how-to" / "add-a-dataset.md",
+    )
     shown = "\n".join(block.text for page in pages for block in blocks_of(page) if block.language == "python")
     role = name in ("sparcal.types.Encoder", "sparcal.types.Correction", "sparcal.types.Detector")
     assert role or with_example(name) or re.search(rf"\b{name.rpartition('.')[2]}\b", shown), name
