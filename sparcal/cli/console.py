@@ -5,18 +5,33 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sparcal.errors import SparcalError
 from sparcal.files.names import json_text, visible
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+
+_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
+NARROWEST = 12  # characters that a column's title gets at least, if it has so many
+_COLOURS = {
+    "fail": "bold red",
+    "stop": "bold red",
+    "error": "bold yellow",
+    "look": "yellow",
+    "pass": "green",
+    "ok": "green",
+}
 
 
 class CallError(SparcalError):
@@ -110,18 +125,21 @@ def stdout_takes(text: str) -> bool:
 def print_table(
     rows: Sequence[Mapping[str, object]], *, title: str | None = None, columns: Sequence[str] | None = None
 ) -> None:
-    """Rows as a rich table; columns as the rows bring them, unless named."""
+    """Rows as a rich table; columns as the rows bring them, unless named; one that is empty is left out."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    names = list(columns or dict.fromkeys(name for row in rows for name in row))
+    brought = columns or dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in brought if any(row.get(name) not in (None, "") for row in rows)]
     table = Table(title=None if title is None else Text(visible(title)), title_justify="left", header_style="bold")
     numbers = {name for name in names if all(isinstance(row.get(name), int | float) for row in rows)}
     for name in names:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        narrowest = min(len(name), NARROWEST)
+        side: Literal["left", "right"] = "right" if name in numbers else "left"
+        table.add_column(Text(visible(name)), justify=side, overflow="fold", min_width=narrowest)
     for row in rows:
-        table.add_row(*(Text(visible(_cell(row.get(name)))) for name in names))
+        table.add_row(*(_cell(row.get(name)) for name in names))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
@@ -134,12 +152,16 @@ def _silent(done: int, total: int) -> None:
     """A progress bar that nobody watches."""
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
+def _cell(value: object) -> Text:
+    """A value as people read it; a verdict has its colour on a terminal."""
+    from rich.text import Text
+
+    if value is None or isinstance(value, bool):
+        return Text("yes" if value else "")
     if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.4g}"
-    return str(value)
+        return Text("-" if math.isnan(value) else f"{value:.4g}")
+    shown = visible(str(value))
+    return Text(_MOMENT.sub(r"\1 \2", shown), style=_COLOURS.get(shown, ""))
 
 
 def _without_nan(value: object) -> object:

@@ -25,6 +25,23 @@ def test_tables_shorten_numbers_and_leave_gaps(capsys):
     assert "1.23456" not in out
 
 
+def test_names_are_text_in_titles_of_columns_too(capsys):
+    print_table([{"[/]": 1, "\x1b[31m": 2}], title="[/]")
+    out = capsys.readouterr().out
+    assert out.count("[/]") == 2
+    assert r"\x1b[31m" in out
+
+
+def test_tables_are_for_people(capsys):
+    moment = "2026-11-18T03:05:17.864+00:00"
+    print_table([{"lot": "L1", "active": True, "created": moment, "operator": None, "checks": "stop"}])
+    out = capsys.readouterr().out
+    assert "2026-11-18 03:05 " in out
+    assert "yes" in out
+    assert "operator" not in out, "a column that is empty"
+    assert "\x1b" not in out, "no colours where nobody looks"
+
+
 def test_refusals_of_what_was_asked_for_are_wrong_calls():
     with pytest.raises(CallError, match="a sentence"), wrong_call():
         raise DataError("a sentence")
