@@ -3,16 +3,29 @@
 The header holds the format version, the kind, the settings and a digest of everything, so that a damaged file, a
 foreign file or a file of another version is refused before anything is built from it. Files appear whole or not
 at all: they are written under another name and renamed.
+
+Somebody else's class is saved in one of two ways:
+
+* a dataclass whose constructor's fields are settings, and whose attributes with a trailing underscore are what `fit`
+  learned, needs nothing more: that is how sparcal's own classes are made;
+* any other class has `state()`, which gives everything it needs as a mapping, and the class method `from_state`, which
+  makes the object from it again (`Savable`).
+
+Values may be tensors, numbers, texts, None, and tuples and lists of these. A file names the class, but never decides
+what is imported: a class that is not sparcal's, nor registered with it, is used where the caller hands it in,
+`load(path, kinds=[Whitening])`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -20,9 +33,24 @@ from torch import Tensor
 
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
+from sparcal.settings import instance_of, with_article
 
 ARTIFACT_FORMAT = 1
 ARTIFACT_HEADER = "sparcal"
+
+
+@runtime_checkable
+class Savable(Protocol):
+    """A correction or detector that is no dataclass, or keeps more than one can: `sparcal.save` asks it for its state."""
+
+    def state(self) -> Mapping[str, object]:
+        """Everything that it needs: tensors, numbers, texts, None, tuples and lists of these, other savable objects."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> Self:
+        """The object of which `state` gave this; refuse what it did not give."""
+        ...
 
 
 def save(thing: object, path: str | Path) -> Path:
@@ -34,6 +62,7 @@ def save(thing: object, path: str | Path) -> Path:
     >>> load(path).neighbours
     3
     """
+    instance_of(path, "save's path", (str, Path))
     tensors: dict[str, Tensor] = {}
     description = _describe(thing, "", tensors)
     description["format"] = ARTIFACT_FORMAT
@@ -44,13 +73,33 @@ def save(thing: object, path: str | Path) -> Path:
     return target
 
 
-def load(path: str | Path) -> Any:
+def check_savable(thing: object) -> None:
+    """Raise DataError where `save` would refuse `thing` as it is now; an unfitted one is judged by its settings."""
+    _describe(thing, "", {})
+
+
+def kind_name(kind: type) -> str:
+    """What a file calls a class: sparcal's own by its name, any other by module and name."""
+    return f"{kind.__module__}:{kind.__qualname__}" if is_foreign(kind) else kind.__name__
+
+
+def is_foreign(kind: type) -> bool:
+    """Whether a class is somebody else's."""
+    return kind.__module__.split(".")[0] != "sparcal"
+
+
+def load(path: str | Path, *, kinds: Iterable[type] = ()) -> Any:
     """The correction or detector that `save` wrote to `path`; its bytes are checked, and no code of it is run.
+
+    Args:
+        kinds: classes that may be made from the file, besides sparcal's own and registered ones.
 
     >>> from sparcal import SPARC, load, save
     >>> load(save(SPARC(rank=3), "sparc.safetensors"))
     SPARC(rank=3, on='both', recentre='none')
     """
+    instance_of(path, "load's path", (str, Path))
+    known = _kinds(kinds)
     source = Path(path)
     if not source.is_file():
         raise ArtifactError(f"The artifact {source} was expected to be a file, got none there: check the path.")
@@ -72,82 +121,130 @@ def load(path: str | Path) -> Any:
     if _digest(description, tensors) != digest:
         raise ArtifactError(f"The artifact {source} does not match its own digest, so it was changed or damaged.")
     try:
-        return _build(description, "", tensors)
-    except (KeyError, TypeError, ValueError) as error:
+        return _build(description, "", tensors, known)
+    except ArtifactError as error:
+        raise ArtifactError(f"The artifact {source} {error}") from error
+    except Exception as error:  # a stranger's file may hold anything, and a stranger's class may raise anything
         raise ArtifactError(f"The artifact {source} cannot be rebuilt: {error}.") from error
 
 
-def _kinds() -> dict[str, type[Any]]:
-    """Every class that can be saved: the corrections, the detectors, and the small values in their settings."""
+def _kinds(more: Iterable[type] = ()) -> dict[str, type[Any]]:
+    """Every class that can be made from a file, by the name that files have for it."""
     from sparcal.corrections import CORRECTIONS
     from sparcal.detectors import DETECTORS
     from sparcal.imaging.maps import MapRule
 
     classes = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
-    return {kind.__name__: kind for kind in classes}
+    for kind in more:
+        instance_of(kind, "Each of kinds", type, hint="pass the class itself")
+        classes.append(kind)
+    return {kind_name(kind): kind for kind in classes}
 
 
 def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Kind, settings and small state of `thing` as JSON values; its tensors go into `tensors` under `prefix`."""
-    kind = type(thing).__name__
-    if kind not in _kinds() or not is_dataclass(thing):
-        raise DataError(f"save takes one of {', '.join(sorted(_kinds()))}, got {kind}.")
-    settings = {f.name: _plain(getattr(thing, f.name)) for f in fields(thing) if f.init}
-    state: dict[str, Any] = {}
-    for name, value in vars(thing).items():
-        if not name.endswith("_"):
-            continue
+    """Kind, settings and state of `thing` as JSON values; its tensors go into `tensors` under `prefix`."""
+    kind = kind_name(type(thing))
+    if isinstance(thing, Savable):
+        state = thing.state()
+        if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+            raise DataError(f"{kind}.state must give a mapping from texts, got {with_article(type(state).__name__)}.")
+        return {"kind": kind, "state": _held(state, kind, prefix, tensors)}
+    if not _by_convention(thing) or (":" not in kind and kind not in _kinds()):
+        raise DataError(
+            f"save takes a correction or a detector, a dataclass or an object with state and from_state, got "
+            f"{with_article(type(thing).__name__)}: see sparcal.artifacts."
+        )
+    settings = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}  # type: ignore[arg-type]
+    learned = {name: value for name, value in vars(thing).items() if _is_learned(name)}
+    return {
+        "kind": kind,
+        "settings": {name: _plain(value, f"{kind}.{name}") for name, value in settings.items()},
+        "state": _held(learned, kind, prefix, tensors),
+    }
+
+
+def _by_convention(thing: object) -> bool:
+    return is_dataclass(thing) and not isinstance(thing, type) and callable(getattr(thing, "fit", None))
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _held(values: Mapping[str, object], kind: str, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    for name, value in values.items():
         if isinstance(value, Tensor):
-            tensors[prefix + name] = value.contiguous().clone()
-            state[name] = {"tensor": True}
+            tensors[prefix + name] = value.detach().contiguous().clone()
+            held[name] = {"tensor": True}
         elif isinstance(value, tuple) and value and all(isinstance(part, Tensor) for part in value):
-            tensors.update({f"{prefix}{name}.{i}": part.contiguous().clone() for i, part in enumerate(value)})
-            state[name] = {"tensors": len(value)}
-        elif is_dataclass(value):
-            state[name] = {"object": _describe(value, f"{prefix}{name}/", tensors)}
+            tensors.update({f"{prefix}{name}.{i}": part.detach().contiguous().clone() for i, part in enumerate(value)})
+            held[name] = {"tensors": len(value)}
+        elif isinstance(value, Savable) or _by_convention(value):
+            held[name] = {"object": _describe(value, f"{prefix}{name}/", tensors)}
         else:
-            state[name] = {"value": _plain(value)}
-    return {"kind": kind, "settings": settings, "state": state}
+            held[name] = {"value": _plain(value, f"{kind}.{name}")}
+    return held
 
 
-def _build(description: dict[str, Any], prefix: str, tensors: dict[str, Tensor]) -> Any:
-    kind = _kinds().get(description["kind"])
+def _build(description: dict[str, Any], prefix: str, tensors: dict[str, Tensor], known: dict[str, type[Any]]) -> Any:
+    kind = known.get(description["kind"])
     if kind is None:
-        raise ValueError(f"unknown kind {description['kind']!r}")
-    thing = kind(**{name: _value(value) for name, value in description["settings"].items()})
-    for name, held in description["state"].items():
-        if "tensor" in held:
-            value: Any = tensors[prefix + name]
-        elif "tensors" in held:
-            value = tuple(tensors[f"{prefix}{name}.{i}"] for i in range(held["tensors"]))
-        elif "object" in held:
-            value = _build(held["object"], f"{prefix}{name}/", tensors)
-        else:
-            value = _value(held["value"])
+        raise ArtifactError(
+            f"holds a {description['kind']!r}, which is neither sparcal's nor registered: import its class and hand it "
+            "in as kinds=[...], if you trust it with this file."
+        )
+    state = {name: _taken(name, held, prefix, tensors, known) for name, held in description["state"].items()}
+    if "settings" not in description:
+        return kind.from_state(state)
+    thing = kind(**{name: _value(value, known) for name, value in description["settings"].items()})
+    for name, value in state.items():
+        if not _is_learned(name):
+            raise ValueError(f"{name!r} is not something that fit learns")
         setattr(thing, name, value)
     return thing
 
 
-def _plain(value: object) -> Any:
-    """`value` in JSON's types; tuples and small dataclasses are marked so that they come back as they were."""
+def _taken(
+    name: str, held: dict[str, Any], prefix: str, tensors: dict[str, Tensor], known: dict[str, type[Any]]
+) -> Any:
+    if "tensor" in held:
+        return tensors[prefix + name]
+    if "tensors" in held:
+        return tuple(tensors[f"{prefix}{name}.{i}"] for i in range(held["tensors"]))
+    if "object" in held:
+        return _build(held["object"], f"{prefix}{name}/", tensors, known)
+    return _value(held["value"], known)
+
+
+def _plain(value: object, who: str) -> Any:
+    """`value` in JSON's types; tuples and map rules are marked so that they come back as they were."""
+    from sparcal.imaging.maps import MapRule
+
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple):
-        return {"tuple": [_plain(part) for part in value]}
+        return {"tuple": [_plain(part, who) for part in value]}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if is_dataclass(value) and not isinstance(value, type) and type(value).__name__ in _kinds():
-        return {"of": type(value).__name__, "settings": {k: _plain(v) for k, v in asdict(value).items()}}
-    raise DataError(f"save keeps numbers, texts, tuples and tensors, got a {type(value).__name__}.")
+        return [_plain(part, who) for part in value]
+    if isinstance(value, MapRule):
+        settings = {f.name: _plain(getattr(value, f.name), who) for f in fields(value)}
+        return {"of": kind_name(MapRule), "settings": settings}
+    raise DataError(
+        f"save keeps numbers, texts, tuples and tensors, got {with_article(type(value).__name__)} in {who}: "
+        "give the class state and from_state, see sparcal.artifacts."
+    )
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: Any, known: dict[str, type[Any]]) -> Any:
     if isinstance(plain, list):
-        return [_value(part) for part in plain]
+        return [_value(part, known) for part in plain]
     if isinstance(plain, dict) and "tuple" in plain:
-        return tuple(_value(part) for part in plain["tuple"])
+        return tuple(_value(part, known) for part in plain["tuple"])
     if isinstance(plain, dict):
-        return _kinds()[plain["of"]](**{name: _value(value) for name, value in plain["settings"].items()})
+        return known[plain["of"]](**{name: _value(value, known) for name, value in plain["settings"].items()})
     return plain
 
 

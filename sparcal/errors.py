@@ -5,6 +5,7 @@
     ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
     ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
+    │   └── NoStationError there is no station where one was looked for            (also ValueError)
     ├── WeightsError       pretrained weights cannot be had                        (also RuntimeError)
     ├── MissingExtraError  an optional dependency is not installed                 (also ImportError)
     ├── BusyError          another process is writing to the same place            (also RuntimeError)
@@ -44,6 +45,10 @@ class NotFittedError(SparcalError, RuntimeError):
 
 class ArtifactError(SparcalError, ValueError):
     """A saved file is damaged, of another version, or of another kind."""
+
+
+class NoStationError(ArtifactError):
+    """There is no station where one was looked for: the path is wrong, no file is damaged."""
 
 
 class WeightsError(SparcalError, RuntimeError):

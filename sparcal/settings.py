@@ -64,7 +64,7 @@ def finite_number(
 ) -> None:
     """`value` must be a finite number of at least `least`, above `above`, and at most `most`."""
     good = (
-        _is_number(value)
+        is_number(value)
         and (least is None or value >= least)
         and (above is None or value > above)
         and (most is None or value <= most)
@@ -75,7 +75,7 @@ def finite_number(
 
 def share(value: object, who: str, *, hint: str = "") -> None:
     """`value` must be a share of something that leaves some of it: above 0, up to 1."""
-    if not (_is_number(value) and 0 < value <= 1):
+    if not (is_number(value) and 0 < value <= 1):
         raise _refused(who, "in (0, 1]", value, hint=hint)
 
 
@@ -120,7 +120,7 @@ def finite_numbers(
     value: object, who: str, *, count: int, least: float | None = None, above: float | None = None, hint: str = ""
 ) -> None:
     """`value` must be a tuple of `count` finite numbers."""
-    good = isinstance(value, tuple) and len(value) == count and all(_is_number(one) for one in value)
+    good = isinstance(value, tuple) and len(value) == count and all(is_number(one) for one in value)
     if not good or not all((least is None or x >= least) and (above is None or x > above) for x in value):  # type: ignore[attr-defined]
         raise _refused(who, f"a tuple of {count} finite numbers{_between(least, None, above)}", value, hint=hint)
 
@@ -163,7 +163,8 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether `value` is a finite number: True is none, nor is a text that spells one."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:

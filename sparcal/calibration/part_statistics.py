@@ -157,6 +157,20 @@ def part_distances(first: Features, second: Features, reference: Features) -> Te
     return torch.stack(rows).double() / (2 * cells * _variance(reference.levels[0]))
 
 
+def distances_among(parts: Features) -> Tensor:
+    """(n, n): as `part_distances` of the parts to each other, by matrix products, a row of cells at a time."""
+    x = parts.levels[0]
+    n, h, w, _ = x.shape
+    products = torch.zeros(n, n, dtype=torch.float64, device=x.device)
+    for row in range(h):
+        cells = (x[:, row] - x[:, row].mean(dim=0)).flatten(1)  # less their mean, so that no difference is rounded away
+        products += (cells @ cells.mT).double()
+    squares = products.diagonal()
+    distances = (squares[:, None] + squares - 2 * products).clamp_min(0)
+    typical = 2 * h * w * max(float(squares.sum()) / (max(n - 1, 1) * h * w), 1e-12)
+    return distances / typical
+
+
 def _variance(x: Tensor) -> float:
     """Squared deviation from the mean at each cell, summed over channels, averaged over cells; never quite 0."""
     mean = _mean(x)

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.errors import DataError
-from sparcal.settings import finite_number
+from sparcal.settings import finite_number, in_short, is_number
 
 Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
 Floats = NDArray[np.float64]
@@ -121,10 +121,10 @@ def by_hand(value: float) -> Threshold:
 
 def check_rate(false_reject: float) -> None:
     """Refuse a rate outside 0 to 1."""
-    finite_number(false_reject, "The false-reject rate", hint="0.01 rejects one good part in 100")
-    if not 0 < false_reject < 1:
+    if not (is_number(false_reject) and 0 < false_reject < 1):
         raise DataError(
-            f"The false-reject rate must be above 0 and below 1, got {false_reject}: 0.01 rejects one good part in 100."
+            f"The false-reject rate must be above 0 and below 1, got {in_short(false_reject)}: "
+            "0.01 rejects one good part in 100."
         )
 
 

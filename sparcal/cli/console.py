@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sparcal.errors import SparcalError
+from sparcal.errors import ArtifactError, NoStationError, SparcalError
 from sparcal.files.names import json_text, visible
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ class CallError(SparcalError):
 
 @contextmanager
 def wrong_call() -> Iterator[None]:
-    """Refusals inside this block are about what was asked for, so they end with exit code 2."""
+    """Refusals inside this block are about what was asked for, so they end with exit code 2; a damaged file is not."""
     try:
         yield
     except SparcalError as error:
+        if isinstance(error, ArtifactError) and not isinstance(error, NoStationError):
+            raise
         raise CallError(str(error)) from error
 
 

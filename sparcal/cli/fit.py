@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparcal.cli.console import Json, core_count, print_json, progress, say, use_cores, wrong_call
 from sparcal.cli.self_test import tell_self_test
+
+if TYPE_CHECKING:
+    from sparcal.station.station import Station
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +26,9 @@ def fit(
     encoder: Annotated[str | None, typer.Option(help="Another encoder than the host's own, e.g. bundled.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the station's history.")] = None,
+    insist: Annotated[
+        bool, typer.Option("--insist", help="Fit even if more than 5 % of the images must be left out.")
+    ] = False,
     add: Annotated[bool, typer.Option("--add", help="Add the images to a station that exists.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -37,7 +43,7 @@ def fit(
     workers = use_cores()
     with progress("Encoding good parts", "Fitting and testing") as report:
         if grows is not None:
-            fitted = grows.add(images, operator=operator, progress=report)
+            fitted = grows.add(images, operator=operator, insist=insist, progress=report)
         else:
             fitted = Station.fit(
                 images,
@@ -47,16 +53,39 @@ def fit(
                 weights=weights,
                 operator=operator,
                 workers=workers,
+                insist=insist,
                 progress=report,
             )
-    own, tested = fitted.own(), fitted.record.self_test
     if as_json:
-        said = {"station": str(station), "host": fitted.record.host, "encoder": fitted.record.encoder_id}
-        facts = {"threshold": own.threshold.to_json(), "self_test": None if tested is None else tested.to_json()}
-        print_json({**said, "images": len(fitted.record.images), **facts})
-        return
+        print_json(_facts(fitted))
+    else:
+        _tell(fitted)
+
+
+def _facts(fitted: Station) -> dict[str, object]:
+    """A fitted station for machines."""
+    record, tested = fitted.record, fitted.record.self_test
+    return {
+        "station": str(fitted.path),
+        "host": record.host,
+        "encoder": record.encoder_id,
+        "images": len(record.images),
+        "left_out": [{"path": path, "reason": reason} for path, reason in record.left_out],
+        "checks": [check.to_json() for check in record.checks],
+        "threshold": fitted.own().threshold.to_json(),
+        "self_test": None if tested is None else tested.to_json(),
+    }
+
+
+def _tell(fitted: Station) -> None:
+    """A fitted station for people."""
+    station, tested = fitted.path, fitted.record.self_test
     say(f"The station {station} is fitted on {len(fitted.record.images)} good parts.")
-    say(own.threshold.sentence)
+    tell_left_out(fitted)
+    for check in fitted.record.checks:
+        if check.verdict != "ok":
+            say(f"{check.name}: {check.sentence}")
+    say(fitted.own().threshold.sentence)
     if tested is not None:
         tell_self_test(tested)
     say("It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME.")
@@ -66,3 +95,12 @@ def _check_host(name: str) -> None:
     from sparcal.hosts import find_host  # needs torch, so it comes after what can be refused at once
 
     find_host(name)
+
+
+def tell_left_out(station: Station) -> None:
+    """The images that a station was given and not fitted on, each with the reason."""
+    left_out = station.record.left_out
+    if left_out:
+        say(f"{len(left_out)} image{' was' if len(left_out) == 1 else 's were'} left out:")
+    for _, reason in left_out:
+        say(f"  {reason}")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.cli.calibrate import tell_lot
 from sparcal.cli.compare import in_words, print_comparison
 from sparcal.cli.completion import lot_names
 from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
+from sparcal.cli.fit import tell_left_out
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
 
+Read = TypeVar("Read")
 CALIBRATED = "calibrated"  # in place of a number: the threshold that calibration set
 
 
@@ -46,23 +50,78 @@ def lots(
         folder.sweep()
         if own or activate is not None:
             folder.activate(activate, operator)
-    active = folder.active()
-    rows = folder.history() if history else [_lot_row(folder, record, active) for record in folder.read_lots()]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(rows if history else [{**row, "correction": in_words(row["correction"])} for row in rows])
-        if not history and active is None:
-            say("No lot is active: the station judges with its own reference.")
+    troubles: list[str] = []
+    if history:
+        _tell_history(folder, troubles, as_json=as_json)
     else:
-        say(f"The station {station} has no lots: it judges with its own reference until one is calibrated.")
+        _tell_lots(folder, troubles, as_json=as_json)
+    for trouble in troubles:
+        say(trouble)
+    if troubles and not own and activate is None:  # what was asked for has been done; a list with gaps has not
+        raise typer.Exit(1)
 
 
-def _lot_row(folder: StationFolder, record: dict[str, Any], active: str | None) -> dict[str, object]:
-    from sparcal.files.json_record import read_json
+def _tell_lots(folder: StationFolder, troubles: list[str], *, as_json: bool) -> None:
+    """The lots that can be read; what cannot goes to `troubles`, and hides none of the others."""
+    active = _try(folder.active, troubles)
+    lost = len(troubles)
+    rows = [_lot_row(folder, record, active, troubles) for record in folder.read_lots()]
+    damaged = folder.damaged_lots()
+    troubles += damaged.values()
+    if as_json:
+        print_json([*rows, *({"lot": name, "damaged": why} for name, why in damaged.items())])
+    elif rows:
+        print_table([{**row, "correction": in_words(row["correction"])} for row in rows])
+        if active is None and not lost:
+            say("No lot is active: the station judges with its own reference.")
+    elif not damaged:
+        say(f"The station {folder.root} has no lots: it judges with its own reference until one is calibrated.")
 
-    override = folder.override(record["name"])
-    by_hand = read_json(override).get("image") if override.is_file() else None
+
+def _tell_history(folder: StationFolder, troubles: list[str], *, as_json: bool) -> None:
+    entries, damage = folder.history(), folder.history_damage()
+    troubles += [damage] if damage else []
+    if as_json:
+        print_json(entries)
+    elif entries:
+        print_table([_history_row(entry) for entry in entries])
+
+
+def _history_row(entry: dict[str, Any]) -> dict[str, object]:
+    """One event as people read it: when, what, which lot, to which value, by whom."""
+    event = entry.get("event")
+    chosen = [f"{kind} {entry[kind]:g}" for kind in ("image", "pixel") if isinstance(entry.get(kind), int | float)]
+    value = {
+        "fit": f"{entry.get('images')} images",
+        "calibrate": f"{entry.get('verdict')}, {'active' if entry.get('active') else 'not active'}",
+        "threshold": ", ".join(chosen) or "as calibrated",
+    }
+    whole = event in ("activate", "threshold") and entry.get("lot") is None
+    return {
+        "time": entry.get("time"),
+        "event": event,
+        "lot": in_words(OWN_REFERENCE) if whole else entry.get("lot"),
+        "value": value.get(str(event)),
+        "operator": entry.get("operator"),
+    }
+
+
+def _try(read: Callable[[], Read], troubles: list[str]) -> Read | None:
+    """What `read` gives; None, and the sentence kept, where a file is damaged."""
+    from sparcal.errors import ArtifactError
+
+    try:
+        return read()
+    except ArtifactError as error:
+        troubles.append(str(error))
+        return None
+
+
+def _lot_row(
+    folder: StationFolder, record: dict[str, Any], active: str | None, troubles: list[str]
+) -> dict[str, object]:
+    chosen = _try(lambda: folder.thresholds(record["name"]), troubles)
+    limit = None if chosen is None else chosen.get("image", record["image_threshold"]["value"])
     return {
         "lot": record["name"],
         "active": record["name"] == active,
@@ -70,7 +129,7 @@ def _lot_row(folder: StationFolder, record: dict[str, Any], active: str | None) 
         "operator": record["operator"],
         "images": len(record["images"]),
         "correction": record["correction"],
-        "threshold": record["image_threshold"]["value"] if by_hand is None else by_hand,
+        "threshold": limit,
         "checks": record["verdict"],
     }
 
@@ -93,20 +152,26 @@ def show(
     with wrong_call():
         wanted = None if threshold is None else _threshold(threshold)
         opened = Station.open(station)
-        shown = opened.lot(lot)
+        name = opened.active() if lot is None else lot
+        if threshold is not None:  # before it is read: a damaged one is replaced
+            opened.set_threshold(name, wanted, operator=operator)
+        shown = opened.own() if name is None else opened.lot(name)
         rows = opened.compare(shown.name, against) if against is not None else []
-    if threshold is not None:
-        shown = opened.set_threshold(shown.name, wanted, operator=operator)
     if as_json:
         limits = {"threshold": shown.threshold.to_json(), "pixel_threshold": shown.pixel_threshold.to_json()}
         effect = {"effect": asdict(shown.effect_of(shown.threshold.value))}
-        print_json({"compare": rows} if against is not None else {**shown.record.to_json(), **limits, **effect})
+        given = {"left_out": opened.record.left_out} if shown.name is None else {}
+        print_json(
+            {"compare": rows} if against is not None else {**shown.record.to_json(), **limits, **effect, **given}
+        )
         return
     if against is not None:
         print_comparison(rows, shown.name, against)
         return
     record = shown.record
     say(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
+    if shown.name is None:
+        tell_left_out(opened)
     tell_lot(shown)
     print_table(_histogram(record.image.histogram()), title="Scores of good parts behind the threshold")
 

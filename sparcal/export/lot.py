@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +28,8 @@ from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import write_record
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from sparcal.export.graph import LotGraph, LotModel
@@ -49,12 +51,12 @@ def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"
         target: a folder; with "state", the file to write.
         format: "state" writes the lot alone, for graphs of the same station that were exported before.
     """
-    model = lot_model(lot)
-    return (
-        export_state(model, target)
-        if format == "state"
-        else export_model(model, target, format=format, probe=_images(lot))
-    )
+    from sparcal.export.probe import probe_images
+
+    model, probe = lot_model(lot), probe_images(lot)
+    if format == "state":
+        return export_state(model, target, probe=probe)
+    return export_model(model, target, format=format, probe=probe)
 
 
 def lot_model(lot: Lot) -> LotModel:
@@ -101,11 +103,26 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
     return Path(folder) / path.name
 
 
-def export_state(model: LotModel, path: str | Path) -> Path:
-    """Write a lot's state alone, for graphs of the same station that were exported before."""
-    from sparcal.export.graph import LotGraph
+def export_state(model: LotModel, path: str | Path, *, probe: Tensor | None = None) -> Path:
+    """Write a lot's state alone, for graphs of the same station that were exported before, once it agrees.
 
-    return write_lot_state(_lot_state(LotGraph(model), model), path)
+    Args:
+        probe: as for `export_model`.
+    """
+    import torch
+
+    from sparcal.export.graph import OUTPUTS, LotGraph, lot_tensors
+
+    graph = LotGraph(model)
+    tensors = lot_tensors(graph, model)
+
+    def run(pixels: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+        with torch.inference_mode():
+            outputs = graph(torch.from_numpy(pixels), tensors)
+        return {name: values.numpy() for name, values in zip(OUTPUTS, outputs, strict=True)}
+
+    _compare(run, model, _noise(graph) if probe is None else probe, "state")
+    return write_lot_state(_lot_state(graph, model), path)
 
 
 def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[str, float]:
@@ -113,11 +130,16 @@ def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[
 
     One image and all of them are run, because a graph may have been traced for one batch size only.
     """
+    return _compare(runner.open_graph(path), model, probe, path.suffix[1:])
+
+
+def _compare(
+    run: Callable[[NDArray[np.float32]], Mapping[str, NDArray[Any]]], model: LotModel, probe: Tensor, form: str
+) -> dict[str, float]:
     import numpy as np
 
     scores, maps = model.score(probe)
     expected = {"score": scores.image.numpy(), "map": maps.numpy(), "cells": scores.cell.numpy()}
-    run = runner.open_graph(path)
     difference = dict.fromkeys(expected, 0.0)
     for count in sorted({1, len(probe)}):
         try:
@@ -134,7 +156,7 @@ def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[
     if not difference[worst] <= TOLERANCE:
         raise ArtifactError(
             f"The exported {worst} must agree with the library to {TOLERANCE:g} of its largest value, "
-            f"got {difference[worst]:.2g}: this station cannot be exported as {path.suffix[1:]}."
+            f"got {difference[worst]:.2g}: this station cannot be exported as {form}."
         )
     return difference
 
@@ -179,16 +201,6 @@ def _input_size(preprocess: Preprocess, kinds: Sequence[CameraFormat]) -> tuple[
 
     sizes = {preprocess.array(Image.new("RGB", (w, h)))[1].input for h, w, _ in kinds}
     return preprocess.output_size or (sizes.pop() if len(sizes) == 1 else None)
-
-
-def _images(lot: Lot) -> Tensor | None:
-    """A few images of the lot, if they are still where they were when it was calibrated."""
-    from sparcal.imaging.read import read_batches
-
-    paths = [Path(path) for path, _ in lot.record.images or lot.station.record.images]
-    still_there = [path for path in paths if path.is_file()][:3]
-    batches = list(read_batches(still_there, lot.station.encoder.preprocess))
-    return batches[0].pixels if batches and batches[0].paths else None
 
 
 def _noise(graph: LotGraph) -> Tensor:

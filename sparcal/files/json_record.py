@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +27,8 @@ def read_record(path: Path, kind: str) -> dict[str, Any]:
     if record.get("kind") != kind:
         raise ArtifactError(f"{path} was expected to describe a {kind}, got {record.get('kind')!r}: check the path.")
     if record.get("format") != RECORD_FORMAT:
-        writer = record.get("versions", {}).get("sparcal", "of unknown version")
+        versions = record.get("versions")
+        writer = versions.get("sparcal") if isinstance(versions, dict) else "of unknown version"
         raise ArtifactError(
             f"{path} has format {record.get('format')}, this sparcal reads {RECORD_FORMAT}: use the sparcal that wrote it "
             f"({writer}), or fit again."
@@ -39,6 +42,18 @@ def write_record(path: Path, kind: str, content: dict[str, Any]) -> None:
     """Write a record with kind, format and digest, whole or not at all."""
     record = {**content, "kind": kind, "format": RECORD_FORMAT}
     write_json(path, {**record, "digest": record_digest(record)})
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Say in a sentence where a record, whole as it may be, does not hold what this version reads from it."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{what} was expected to hold what sparcal writes there, got something else ({error!r}): restore it from a "
+            "copy, or use the sparcal that wrote it."
+        ) from error
 
 
 def record_digest(record: dict[str, Any]) -> str:

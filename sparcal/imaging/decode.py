@@ -20,6 +20,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from sparcal.errors import DataError, MissingExtraError
 from sparcal.files.hashing import file_digest
+from sparcal.settings import in_short
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
 MAX_PIXELS = 89_000_000  # just below the size at which Pillow itself starts to warn of decompression bombs
@@ -54,6 +55,8 @@ def open_image(source: ImageSource) -> Image.Image:
         return _from_array(source, "the given array")
     if isinstance(source, bytes):
         return _decode(io.BytesIO(source), "the given file content")
+    if not isinstance(source, Path | str):
+        raise no_image(source)
     path = Path(source)
     if not path.is_file():  # also keeps pipes and devices, which could block for ever, away from open()
         got = "something that is no regular file" if path.exists() else "no file of that name"
@@ -63,6 +66,16 @@ def open_image(source: ImageSource) -> Image.Image:
             return _decode(stream, str(path))
     except OSError as error:
         raise DataError(f"{path} {_EXPECTED}, got {_one_line(error)}: check its permissions.") from error
+
+
+def no_image(value: object) -> DataError:
+    """What is said of a thing that is no image; a torch tensor is told how it becomes one."""
+    tensor = hasattr(value, "permute")
+    hint = "pass (255 * x).byte().permute(1, 2, 0).numpy() of each" if tensor else "see sparcal.encode"
+    return DataError(
+        "An image must be a path, the bytes of a file, an array (H, W, 3) of uint8 or uint16, or a Pillow image, got "
+        f"{in_short(value)}: {hint}."
+    )
 
 
 def _decode(stream: IO[bytes], name: str) -> Image.Image:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.decode import ImageSource
+from sparcal.imaging.decode import ImageSource, no_image
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"})
 
@@ -81,8 +81,12 @@ def image_sources(images: ImageSource | Sequence[ImageSource]) -> Sequence[Image
         images = [images]
     if isinstance(images, Path | str):
         return find_images(images)
+    if not isinstance(images, Iterable) or hasattr(images, "permute"):
+        raise no_image(images)
     sources: list[ImageSource] = []
     for item in images:
+        if not isinstance(item, Path | str | bytes | np.ndarray | Image.Image):
+            raise no_image(item)
         sources.extend(find_images(item) if isinstance(item, Path | str) else [item])
     if not sources:
         raise DataError("Encoding needs at least one image, got an empty sequence.")

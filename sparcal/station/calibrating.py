@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from sparcal.artifacts import check_savable, kind_name
+from sparcal.calibration.asked import asked_as, check_asked
 from sparcal.calibration.calibrate import ShownParts, calibrate, preview
 from sparcal.calibration.check import Check
-from sparcal.calibration.defaults import AUTO, PLANTED
+from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
@@ -19,7 +22,7 @@ from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.thresholds import check_rate
-from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
+from sparcal.corrections import STATION_REFERENCE
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
@@ -27,12 +30,12 @@ from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
 from sparcal.settings import switch, text
 from sparcal.sparc import MOST_NORMALS
-from sparcal.station.fit import FOLDS_FILE, load_features, load_folds, plant_on_own
+from sparcal.station.fit import load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.lot_writing import lot_record, write_lot, write_lot_files
-from sparcal.types import Features
+from sparcal.types import Correction, Features
 
 if TYPE_CHECKING:
     from sparcal.station.lot import Lot
@@ -48,7 +51,7 @@ class Request:
     """What was asked for: everything about a new lot but its images."""
 
     name: str
-    correction: str
+    correction: str | Correction
     false_reject: float
     operator: str | None
     activate: bool | None
@@ -56,11 +59,9 @@ class Request:
     def __post_init__(self) -> None:
         check_rate(self.false_reject)
         clean_name(self.name)
-        text(self.correction, "A correction", hint=f"choose from {AUTO}, {', '.join(CORRECTIONS)}")
-        if self.correction != AUTO and self.correction not in CORRECTIONS:
-            raise DataError(
-                f"There is no correction {self.correction!r}; choose from {AUTO}, {', '.join(CORRECTIONS)}."
-            )
+        check_asked(self.correction)
+        if not isinstance(self.correction, str):
+            check_savable(self.correction)
         text(self.operator, "The operator", optional=True)
         switch(self.activate, "activate", optional=True)
 
@@ -74,10 +75,14 @@ def calibrate_lot(
     started = time.monotonic()
     inputs = inputs_of(station)
     parts = encode_parts(station, sources, inputs.reference)
+    correction, settings = asked_as(request.correction)
+    if not isinstance(correction, str):  # whether what it learns can be saved is seen before the work
+        check_savable(copy.copy(correction).fit(parts.features, inputs.reference))
     outcome = calibrate(
         inputs,
         parts,
-        correction=request.correction,
+        correction=correction,
+        settings=settings,
         false_reject=request.false_reject,
         seed=LOT_SEED,
         progress=progress or (lambda _done, _total: None),
@@ -94,7 +99,7 @@ def calibrate_lot(
         record = replace(
             record,
             operator=request.operator,
-            asked=request.correction,
+            asked=correction if isinstance(correction, str) else kind_name(type(correction)),
             files=files,
             seconds=round(time.monotonic() - started, 3),
         )
@@ -164,7 +169,7 @@ def inputs_of(station: Station) -> CalibrationInputs:
         geometries=[store.note(key).geometry for key in hashes],
         hashes=hashes,
         own=(torch.tensor(station.record.own), torch.tensor(station.record.own_peak)),
-        folds=load_folds(station.folder.references / station.record.reference / FOLDS_FILE, len(hashes)),
+        folds=load_folds(station.folder.references / station.record.reference, station.record.files, len(hashes)),
         workers=station.workers,
     )
 

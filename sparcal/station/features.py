@@ -25,6 +25,7 @@ from torch import Tensor
 from sparcal.errors import ArtifactError
 from sparcal.files.atomic import atomic_path
 from sparcal.files.hashing import file_digest
+from sparcal.imaging.camera_format import CameraFormat
 from sparcal.imaging.encode import EncodedImage, Grids
 from sparcal.imaging.preprocess import Geometry
 from sparcal.types import Features
@@ -42,6 +43,11 @@ class Note:
     row: int
     geometry: Geometry
     grey: bool
+
+    @property
+    def kind(self) -> CameraFormat:
+        """Size and colour."""
+        return (*self.geometry.native, self.grey)
 
 
 @dataclass(eq=False)
@@ -68,7 +74,10 @@ class FeatureStore:
                     f"The features in {shard} must be of the encoder {self.encoder_id}, got {header.get('encoder')}: "
                     "fit in a new folder."
                 )
-            self._take_in(shard, header["images"])
+            try:
+                self._take_in(shard, header["images"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise _damaged(shard) from error
 
     def __contains__(self, key: object) -> bool:
         return key in self._notes
@@ -78,8 +87,12 @@ class FeatureStore:
         """(h, w, d) of each level, None for an empty store."""
         if not self._read:
             return None
-        with safe_open(next(iter(self._read)), framework="pt") as opened:
-            shapes = [opened.get_slice(name).get_shape() for name in _levels(opened)]
+        shard = next(iter(self._read))
+        try:
+            with safe_open(shard, framework="pt") as opened:
+                shapes = [opened.get_slice(name).get_shape() for name in _levels(opened)]
+        except (SafetensorError, OSError, ValueError) as error:
+            raise _damaged(shard) from error
         return tuple((h, w, d) for _, h, w, d in shapes)
 
     def note(self, key: str) -> Note:
@@ -152,7 +165,11 @@ def _header(shard: Path) -> dict[str, Any]:
 
 def _open(shard: Path) -> tuple[list[Tensor], Tensor | None]:
     """The shard's tensors, mapped from the file."""
-    if file_digest(shard) != shard.stem:
+    try:
+        whole = file_digest(shard) == shard.stem
+    except OSError as error:
+        raise _damaged(shard) from error
+    if not whole:
         raise _damaged(shard)
     with safe_open(shard, framework="pt") as opened:
         cls = opened.get_tensor("cls") if "cls" in opened.keys() else None  # noqa: SIM118

@@ -5,34 +5,34 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from safetensors.torch import load_file, save_file
 
-from sparcal.artifacts import save
+from sparcal.artifacts import check_savable, is_foreign, save
 from sparcal.calibration.calibrate import Progress
+from sparcal.calibration.check import Check
 from sparcal.calibration.defaults import FALSE_REJECT, PLANTED
-from sparcal.calibration.held_out import Folds, make_folds, own_parts, own_scores, plain_folds, spaced
+from sparcal.calibration.held_out import Folds, PartScores, make_folds, own_parts, own_scores, plain_folds, spaced
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
+from sparcal.calibration.station_checks import check_twins, check_unlike
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import Identity
-from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
-from sparcal.files.json_record import now, write_record
+from sparcal.files.json_record import now, understood, write_record
+from sparcal.files.verified import FIT_AGAIN, verified
 from sparcal.files.versions import versions
 from sparcal.imaging.decode import ImageSource
-from sparcal.imaging.encode import EncodedImage, Grids, KnownImage, encode_each, stranger
 from sparcal.imaging.maps import outside_value
-from sparcal.imaging.read import Failure
 from sparcal.memory import require_memory
 from sparcal.score import CalibratedDetector
-from sparcal.station.features import SHARD, FeatureStore
+from sparcal.station.features import FeatureStore
 from sparcal.station.folder import StationFolder
+from sparcal.station.intake import FEWEST_IMAGES, Intake
 from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
@@ -40,72 +40,10 @@ from sparcal.types import Detector, Encoder, Features
 
 _Result = TypeVar("_Result")
 
-FEWEST_IMAGES = 2
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again
 STEPS_OF_FITTING = 4  # the reference, its folds, the scores of its own parts, the self-test
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
-
-
-@dataclass(frozen=True)
-class Intake:
-    """Training images that are in the store, and those that were not taken.
-
-    Args:
-        images: name and SHA-256 of each.
-        left_out: name of each, and one sentence why.
-        sources: where the images of this call are, by SHA-256.
-    """
-
-    images: tuple[tuple[str, str], ...]
-    left_out: tuple[tuple[str, str], ...]
-    sources: Mapping[str, ImageSource]
-
-
-def take_in(
-    store: FeatureStore,
-    encoder: Encoder,
-    sources: Sequence[ImageSource],
-    *,
-    before: Sequence[tuple[str, str]] = (),
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Intake:
-    """Encode what the store does not hold; what it holds from work that was cut short is not encoded again.
-
-    Args:
-        before: name and hash of images that the station has already.
-    """
-    store.refresh()
-    taken = {digest: name for name, digest in before}
-    images, left_out = list(before), []
-    grids: Grids | None = store.grids
-    waiting: list[EncodedImage] = []
-    at: dict[str, ImageSource] = {}
-    for number, item in enumerate(encode_each(encoder, sources, known=store, workers=workers), start=1):
-        name = str(item.path)
-        reason = item.reason if isinstance(item, Failure) else None
-        if isinstance(item, EncodedImage):
-            grids = grids or item.features.grids
-            reason = stranger(item, grids, ())
-        if isinstance(item, EncodedImage | KnownImage) and item.sha256 in taken:
-            reason = f"{name} has the same content as {taken[item.sha256]}: one of them is enough."
-        if reason is not None:
-            left_out.append((name, reason))
-        elif not isinstance(item, Failure):
-            taken[item.sha256] = name
-            images.append((name, item.sha256))
-            at[item.sha256] = sources[number - 1]
-        if isinstance(item, EncodedImage) and reason is None:
-            waiting.append(item)
-        if len(waiting) == SHARD:
-            store.add(waiting)
-            waiting = []
-        if progress is not None:
-            progress(number, len(sources))
-    if waiting:
-        store.add(waiting)
-    return Intake(tuple(images), tuple(left_out), at)
 
 
 def fit_reference(
@@ -125,19 +63,18 @@ def fit_reference(
         about: who, which host and which encoder; see StationRecord.
     """
     started, step = time.monotonic(), _steps(progress)
-    _require_enough(intake)
     encoder, detector = host
-    keys = [digest for _, digest in intake.images]
+    names, keys = zip(*intake.images, strict=True)
     features = load_features(store, keys)
     geometries = [store.note(key).geometry for key in keys]
+    if is_foreign(type(detector)):  # whether what it learns can be saved is seen before the work on all images
+        check_savable(copy.copy(detector).fit(features[:FEWEST_IMAGES]))
     fitted = step(copy.copy(detector).fit(features))
     folds = step(make_folds(detector, features, workers=workers))
     own = step(own_scores(CalibratedDetector(Identity(), fitted), features, geometries, folds, workers=workers))
     inputs = CalibrationInputs(fitted, features, geometries, keys, (own.image, own.peak), folds, workers)
     with folder.workplace() as temporary:
-        files = {REFERENCE_FILE: file_digest(save(fitted, temporary / REFERENCE_FILE))}
-        if folds.rows:
-            files[FOLDS_FILE] = file_digest(_save_rows(folds, temporary / FOLDS_FILE))
+        files = _write_fitted(temporary, fitted, folds)
         sources = {**_kept_earlier(folder), **intake.sources}
         numbers, tested = step(_first_test(temporary, encoder, inputs, sources, files))
         record = StationRecord(
@@ -146,7 +83,7 @@ def fit_reference(
             grids=features.grids,
             images=intake.images,
             left_out=intake.left_out,
-            kinds=tuple(sorted({(*store.note(key).geometry.native, store.note(key).grey) for key in keys})),
+            kinds=tuple(sorted({store.note(key).kind for key in keys})),
             reference=files[REFERENCE_FILE][:24],
             files=files,
             own=tuple(own.image.tolist()),
@@ -156,6 +93,7 @@ def fit_reference(
             versions=versions(),
             tested=numbers,
             self_test=tested,
+            checks=_look_at(features, own, folds, names),
         )
         _appear(folder, temporary, record)
 
@@ -174,13 +112,18 @@ def _steps(progress: Progress | None) -> Callable[[_Result], _Result]:
     return step
 
 
-def _require_enough(intake: Intake) -> None:
-    if len(intake.images) < FEWEST_IMAGES:
-        why = f", the first because: {intake.left_out[0][1]}" if intake.left_out else ""
-        raise DataError(
-            f"A station needs at least {FEWEST_IMAGES} usable images of good parts, got {len(intake.images)} and "
-            f"{len(intake.left_out)} that were left out{why if why else ': show it more good parts.'}"
-        )
+def _write_fitted(folder: Path, fitted: Detector, folds: Folds) -> dict[str, str]:
+    """Write reference and folds; returns the SHA-256 of each file."""
+    files = {REFERENCE_FILE: file_digest(save(fitted, folder / REFERENCE_FILE))}
+    if folds.rows:
+        files[FOLDS_FILE] = file_digest(_save_rows(folds, folder / FOLDS_FILE))
+    return files
+
+
+def _look_at(features: Features, own: PartScores, folds: Folds, names: Sequence[str]) -> tuple[Check, ...]:
+    """The checks of the training parts themselves: nobody has verified them one by one."""
+    scored = sorted(i for members in folds.left_out for i in members)
+    return check_unlike(own.cell, own.image, [names[i] for i in scored]), check_twins(features, names)
 
 
 def _appear(folder: StationFolder, temporary: Path, record: StationRecord) -> None:
@@ -239,13 +182,20 @@ def plant_on_own(
     return plant_on(encoder, images, outline=find_outline(reference).cells, n=n, seed=seed, workers=workers)
 
 
-def load_folds(path: Path, n: int) -> Folds:
-    """The folds that were written with a station of n images, or those of a detector that needs no rows."""
+def load_folds(folder: Path, files: Mapping[str, str], n: int) -> Folds:
+    """The folds that were written with a station of n images, or those of a detector that needs no rows.
+
+    Args:
+        folder: of the fitted reference.
+        files: SHA-256 of each file in it, as the station's record has them.
+    """
     parts = plain_folds(n)
-    if not path.exists():
+    if FOLDS_FILE not in files:
         return Folds(parts, ())
-    stored = load_file(path)
-    return Folds(parts, tuple(stored[f"rows{number}"] for number in range(len(parts))))
+    path = verified(folder / FOLDS_FILE, files[FOLDS_FILE], remedy=FIT_AGAIN)
+    with understood(f"{path}"):
+        stored = load_file(path)
+        return Folds(parts, tuple(stored[f"rows{number}"] for number in range(len(parts))))
 
 
 def _save_rows(folds: Folds, path: Path) -> Path:
@@ -262,15 +212,3 @@ def load_features(store: FeatureStore, keys: Sequence[str]) -> Features:
         "fit on fewer images, or on a machine with more memory",
     )
     return store.load(keys)
-
-
-def encoder_text(encoder: str | Encoder | None) -> str | None:
-    """How an encoder is named in the record."""
-    return encoder if encoder is None or isinstance(encoder, str) else ""
-
-
-def weights_text(weights: str | Path | None) -> str | None:
-    """Where the weights were, so that the station finds them again."""
-    if weights is None or str(weights).startswith("random:"):
-        return None if weights is None else str(weights)
-    return str(Path(weights).resolve())

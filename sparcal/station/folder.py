@@ -18,8 +18,6 @@ when. This module needs no torch: listing lots is quick.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,14 +26,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparcal.errors import ArtifactError, BusyError, DataError
+from sparcal.errors import ArtifactError, BusyError, DataError, NoStationError
 from sparcal.files.atomic import settle, sync_folder
+from sparcal.files.chained_lines import add_line, read_lines
 from sparcal.files.full_disk import needs_room
-from sparcal.files.json_record import now, read_json, read_record, write_json
+from sparcal.files.json_record import now, read_record
 from sparcal.files.locks import exclusive
-from sparcal.files.names import json_text
 from sparcal.station.lot_name import folder_name
+from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thresholds_by_hand
 
+HISTORY_FILE = "history.jsonl"
 _TEMPORARY = ".tmp-"
 _OWNER = ".owner"
 
@@ -109,65 +109,96 @@ class StationFolder:
 
     def read_station(self) -> dict[str, Any]:
         """station.json, or an ArtifactError where there is none."""
+        if not self.record.is_file() and (self.root / HISTORY_FILE).is_file():
+            raise ArtifactError(f"The station {self.root} has lost its {self.record.name}: restore it from a copy.")
         if not self.record.is_file():
-            raise ArtifactError(
+            raise NoStationError(
                 f"There is no station at {self.root}: check the path, or make one with "
                 f"sparcal fit NORMALS --station {self.root}."
             )
         return read_record(self.record, "station")
 
     def read_lots(self) -> list[dict[str, Any]]:
-        """What is written about every lot, oldest first."""
-        folders = [path for path in self.lots.iterdir() if path.is_dir()] if self.lots.is_dir() else []
-        records = [read_record(path / "lot.json", "lot") for path in folders]
+        """What is written about every lot that can be read, oldest first; `damaged_lots` has the others."""
+        records = [record for record in map(self._try_lot, self._lot_folders()) if isinstance(record, dict)]
         return sorted(records, key=lambda record: (record["created"], record["name"]))
+
+    def damaged_lots(self) -> dict[str, str]:
+        """One sentence for each lot whose record cannot be read, by its folder's name."""
+        tried = {path.name: self._try_lot(path) for path in self._lot_folders()}
+        return {name: str(found) for name, found in sorted(tried.items()) if isinstance(found, ArtifactError)}
 
     def read_lot(self, name: str) -> dict[str, Any]:
         """What is written about one lot, or a DataError that lists the lots there are."""
-        path = self.lot(name) / "lot.json"
-        if not path.is_file():
+        path = self.lot(name)
+        if not path.is_dir():
             names = ", ".join(record["name"] for record in self.read_lots()) or "none yet"
             raise DataError(f"The station {self.root} has no lot {name!r}; it has {names}.")
-        return read_record(path, "lot")
+        return self._lot_record(path)
+
+    def _lot_folders(self) -> list[Path]:
+        return [path for path in self.lots.iterdir() if path.is_dir()] if self.lots.is_dir() else []
+
+    def _lot_record(self, path: Path) -> dict[str, Any]:
+        """The record in a lot's folder, which must be about the lot that the folder stands for."""
+        record = read_record(path / "lot.json", "lot")
+        name = record.get("name")
+        if not isinstance(name, str) or folder_name(name) != path.name:
+            raise ArtifactError(
+                f"{path / 'lot.json'} was expected to describe the lot of its folder, got {name!r}: restore it from a copy."
+            )
+        return record
+
+    def _try_lot(self, path: Path) -> dict[str, Any] | ArtifactError:
+        try:
+            return self._lot_record(path)
+        except ArtifactError as error:  # one damaged lot must not hide the others
+            return error
 
     def active(self) -> str | None:
         """The lot that scores when none is named; None for the station's own reference."""
-        path = self.root / "active"
-        name = read_json(path).get("lot") if path.is_file() else None
-        return None if name is None else str(name)
+        return active_lot_name(self.root / "active", self.history())
 
-    def set_active(self, name: str | None) -> None:
-        """Point at a lot, or at the station's own reference; call it under `locked`."""
-        write_json(self.root / "active", {"lot": name, "since": now()})
+    def set_active(self, name: str | None) -> str:
+        """Point at a lot, or at the station's own reference; call it under `locked`. Returns since when."""
+        return point_at(self.root / "active", name, self.history())
 
     def activate(self, name: str | None, operator: str | None) -> None:
         """Point at a lot that exists, or at the station's own reference, and note who did."""
         lot = None if name is None else str(self.read_lot(name)["name"])
         with self.locked():
-            self.set_active(lot)
-            self.log("activate", {"lot": lot, "operator": operator})
+            since = self.set_active(lot)
+            self.log("activate", {"lot": lot, "operator": operator}, time=since)
 
-    def log(self, event: str, details: Mapping[str, object]) -> None:
-        """Add one line to the history."""
-        line = json_text({"time": now(), "event": event, **details})
-        handle = os.open(self.root / "history.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            size = os.fstat(handle).st_size
-            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # a writer was killed within its line
-            os.write(handle, (("\n" if torn else "") + line + "\n").encode())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def set_thresholds(self, lot: str | None, chosen: Mapping[str, float], operator: str | None) -> None:
+        """Keep thresholds that somebody chose, and note who did; none of them takes the calibrated ones back."""
+        with self.locked():
+            time = set_by_hand(self.override(lot), lot, chosen, self.history(), operator=operator)
+            self.log("threshold", {"lot": lot, "operator": operator, **chosen}, time=time)
+
+    def thresholds(self, lot: str | None) -> dict[str, float]:
+        """The thresholds that somebody chose for a lot, or for the station's own reference, by kind."""
+        return thresholds_by_hand(self.override(lot), lot, self.history())
+
+    def log(self, event: str, details: Mapping[str, object], *, time: str | None = None) -> None:
+        """Add one line to the history; call it under `locked`."""
+        add_line(self.root / HISTORY_FILE, {"time": time or now(), "event": event, **details})
 
     def history(self) -> list[dict[str, Any]]:
         """Who did what when, oldest first; a line that a kill cut short is passed over."""
-        path = self.root / "history.jsonl"
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-        found = []
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-        return found
+        return read_lines(self.root / HISTORY_FILE).entries
+
+    def history_damage(self) -> str | None:
+        """One sentence where the history is not what was written; stations and lots judge without it."""
+        path = self.root / HISTORY_FILE
+        kept = read_lines(path)
+        if kept.entries and not kept.damaged:
+            return None
+        where = f"changed or missing lines at line {kept.damaged[0]}" if kept.damaged else "none"
+        return (
+            f"The history {path} was expected to be as it was written, got {where}: restore it from a copy; "
+            "what judges does not depend on it."
+        )
 
     @contextmanager
     def workplace(self) -> Iterator[Path]:
@@ -213,6 +244,8 @@ class StationFolder:
         """References that station.json does not name; call it under `fitting`."""
         if self.record.is_file() and self.references.is_dir():
             named = read_record(self.record, "station")["reference"]
+            if not (self.references / str(named)).is_dir():
+                return  # the record may be another station's: what it does not name may be all that there is
             for path in self.references.iterdir():
                 if path.name != named:
                     shutil.rmtree(path, ignore_errors=True)

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sparcal.errors import ArtifactError
 from sparcal.files.hashing import file_digest
+from sparcal.files.verified import CALIBRATE_AGAIN, verified
 from sparcal.imaging.decode import ImageSource, open_image
 
 PREFIX = "part-"
@@ -40,11 +40,5 @@ def kept_images(folder: Path, files: Mapping[str, str]) -> list[Path]:
     for name, digest in sorted(files.items()):
         if not name.startswith(PREFIX):
             continue
-        path = folder / name
-        if not path.is_file() or file_digest(path) != digest:
-            raise ArtifactError(
-                f"{path} was expected to be as it was written, got a missing or changed file: restore it from a copy, "
-                "or calibrate again under another name."
-            )
-        paths.append(path)
+        paths.append(verified(folder / name, digest, remedy=CALIBRATE_AGAIN))
     return paths

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from sparcal.calibration.defaults import ONE_IN, OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
-from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.station.judgement import Judgement, Judgements
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
-from sparcal.threads import in_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from sparcal.types import Correction, Detector
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lot:
     """One calibrated lot of a station, or, with no name, the station's own reference.
 
@@ -45,6 +43,11 @@ class Lot:
     record: LotRecord
     folder: Path
     thresholds: tuple[Threshold, Threshold]
+
+    def __repr__(self) -> str:
+        made = f"{len(self.record.images)} images, " if self.name is not None else ""
+        limit = f"threshold {self.threshold.value:.4g} ({self.threshold.basis})"
+        return f"<{self.title}: {made}{limit}, checks {self.record.verdict}>"
 
     @property
     def name(self) -> str | None:
@@ -86,8 +89,9 @@ class Lot:
         from sparcal.score import CalibratedDetector
 
         own = CORRECTION_FILE not in self.record.files
-        correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE))
-        detector: Detector = load(self._file(REFERENCE_FILE))
+        kinds = self.station.kinds
+        correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE), kinds=kinds)
+        detector: Detector = load(self._file(REFERENCE_FILE), kinds=kinds)
         return CalibratedDetector(correction, detector)
 
     def maps(self) -> dict[str, Tensor]:
@@ -144,6 +148,8 @@ class Lot:
             item = encode_one(encoder, source, name_of(source, position))
             return self._failed(item, source) if isinstance(item, Failure) else self.judge(item)
 
+        from sparcal.threads import in_order
+
         return in_order(work, enumerate(sources), workers=self.station.workers)
 
     def judge(self, image: EncodedImage) -> Judgement:
@@ -189,13 +195,10 @@ class Lot:
         return Judgement(failure.path, digest, None, limits[0], "error", limits[1], reason=failure.reason)
 
     def _file(self, name: str) -> Path:
-        path = self.folder / name
-        if not path.is_file() or file_digest(path) != self.record.files.get(name):
-            raise ArtifactError(
-                f"{path} was expected to be as it was written, got a missing or changed file: restore it from a copy, "
-                "or calibrate again under another name."
-            )
-        return path
+        from sparcal.files.verified import CALIBRATE_AGAIN, FIT_AGAIN, verified
+
+        remedy = FIT_AGAIN if self.name is None else CALIBRATE_AGAIN
+        return verified(self.folder / name, self.record.files.get(name), remedy=remedy)
 
 
 def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:

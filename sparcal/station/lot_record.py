@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold, find_threshold, histogram
+from sparcal.files.json_record import understood
 
 if TYPE_CHECKING:
     from sparcal.calibration.check import Check, Verdict
@@ -95,23 +96,24 @@ class LotRecord:
         from sparcal.calibration.check import Check
         from sparcal.calibration.self_test import SelfTest
 
-        tested = data.get("self_test")
-        image, pixel, base = (
-            Pair(tuple(data[name]["own"]), tuple(data[name]["lot"])) for name in ("image", "pixel", "base")
-        )
-        return cls(
-            **{name: data[name] for name in _PLAIN},
-            image=image,
-            pixel=pixel,
-            base=base,
-            choice=_choice(data["choice"]),
-            images=tuple((path, digest) for path, digest in data["images"]),
-            kinds=tuple((h, w, grey) for h, w, grey in data["kinds"]),
-            image_threshold=Threshold.from_json(data["image_threshold"]),
-            pixel_threshold=Threshold.from_json(data["pixel_threshold"]),
-            checks=tuple(Check.from_json(check) for check in data["checks"]),
-            self_test=None if tested is None else SelfTest.from_json(tested),
-        )
+        with understood("The lot's record"):
+            tested = data.get("self_test")
+            image, pixel, base = (
+                Pair(tuple(data[name]["own"]), tuple(data[name]["lot"])) for name in ("image", "pixel", "base")
+            )
+            return cls(
+                **{name: data[name] for name in _PLAIN},
+                image=image,
+                pixel=pixel,
+                base=base,
+                choice=_choice(data["choice"]),
+                images=tuple((path, digest) for path, digest in data["images"]),
+                kinds=tuple((h, w, grey) for h, w, grey in data["kinds"]),
+                image_threshold=Threshold.from_json(data["image_threshold"]),
+                pixel_threshold=Threshold.from_json(data["pixel_threshold"]),
+                checks=tuple(Check.from_json(check) for check in data["checks"]),
+                self_test=None if tested is None else SelfTest.from_json(tested),
+            )
 
 
 _PLAIN = (
@@ -151,7 +153,7 @@ def own_record(of: StationRecord, station: str, false_reject: float) -> LotRecor
         image=image,
         pixel=pixel,
         base=image,
-        checks=(),
+        checks=of.checks,
         outside=of.outside,
         seconds=of.seconds,
         versions=of.versions,

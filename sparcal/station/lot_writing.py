@@ -50,10 +50,9 @@ def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, acti
     with folder.locked():
         folder.move_in(temporary, folder.lot(record.name))
         active = activate if activate is not None else record.verdict != "stop"
-        if active:
-            folder.set_active(record.name)
+        since = folder.set_active(record.name) if active else None
         details = {"lot": record.name, "operator": record.operator, "verdict": record.verdict, "active": active}
-        folder.log("calibrate", details)
+        folder.log("calibrate", details, time=since)
 
 
 def lot_record(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparcal.files.json_record import understood
+
 if TYPE_CHECKING:
+    from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
     from sparcal.imaging.camera_format import CameraFormat
     from sparcal.imaging.encode import Grids
@@ -26,6 +29,9 @@ class StationRecord:
         outside: what a map says where the encoder never looked.
         tested: numbers of the images that are kept, so that the self-test can be run again.
         self_test: of the station's own reference; None in stations of version 0.1.
+        checks: of the training images; none in stations of version 0.1.
+        earlier: digests of the records that the station had before it grew, by which its lots are known; None in
+            stations of version 0.1, whose lots are taken as they are.
     """
 
     created: str
@@ -47,6 +53,8 @@ class StationRecord:
     versions: dict[str, str]
     tested: tuple[int, ...] = ()
     self_test: SelfTest | None = None
+    earlier: tuple[str, ...] | None = None
+    checks: tuple[Check, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` gives the same record back."""
@@ -55,14 +63,19 @@ class StationRecord:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> StationRecord:
         """The record that `to_json` wrote."""
+        from sparcal.calibration.check import Check
         from sparcal.calibration.self_test import SelfTest
 
-        tested = data.get("self_test")
-        changed: dict[str, Any] = {
-            "tested": tuple(data.get("tested", ())),
-            "self_test": None if tested is None else SelfTest.from_json(tested),
-            **{name: tuple((a, b) for a, b in data[name]) for name in ("images", "left_out")},
-            **{name: tuple((a, b, c) for a, b, c in data[name]) for name in ("grids", "kinds")},
-            **{name: tuple(data[name]) for name in ("own", "own_peak")},
-        }
-        return cls(**{name: changed[name] if name in changed else data[name] for name in cls.__dataclass_fields__})
+        with understood("The station's record"):
+            tested = data.get("self_test")
+            earlier = data.get("earlier")
+            changed: dict[str, Any] = {
+                "tested": tuple(data.get("tested", ())),
+                "self_test": None if tested is None else SelfTest.from_json(tested),
+                "checks": tuple(Check.from_json(check) for check in data.get("checks", ())),
+                "earlier": None if earlier is None else tuple(earlier),
+                **{name: tuple((a, b) for a, b in data[name]) for name in ("images", "left_out")},
+                **{name: tuple((a, b, c) for a, b, c in data[name]) for name in ("grids", "kinds")},
+                **{name: tuple(data[name]) for name in ("own", "own_peak")},
+            }
+            return cls(**{name: changed[name] if name in changed else data[name] for name in cls.__dataclass_fields__})

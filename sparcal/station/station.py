@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
 from sparcal.calibration.thresholds import Threshold, by_hand
 from sparcal.errors import ArtifactError, DataError, WeightsError
-from sparcal.files.json_record import now, read_json, write_json
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.find import image_sources
+from sparcal.settings import instance_of, text, whole_number
 from sparcal.station.folder import StationFolder
 from sparcal.station.lot import Lot, compare
 from sparcal.station.lot_name import clean_name
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from sparcal.calibration.self_test import SelfTest
     from sparcal.imaging.encode import Grids
     from sparcal.station.features import FeatureStore
-    from sparcal.types import Detector, Encoder
+    from sparcal.types import Correction, Detector, Encoder, Features
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Station:
     """A fitted host in a folder; make one with `Station.fit` or `Station.open`.
 
@@ -37,6 +37,7 @@ class Station:
         digest: of `record`; lots name it, so that one can tell what they were calibrated from.
         workers: threads that read, encode and score; give torch one thread each when there are several.
         given: an encoder that is at hand already, and `weights` where a named one finds its file now.
+        kinds: other people's classes that its files may be made into.
     """
 
     folder: StationFolder
@@ -45,6 +46,10 @@ class Station:
     workers: int = 1
     given: Encoder | None = None
     weights: str | Path | None = None
+    kinds: tuple[type, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Station {str(self.path)!r}: {self.record.host} on {len(self.record.images)} images>"
 
     @classmethod
     def fit(  # noqa: PLR0913
@@ -56,8 +61,10 @@ class Station:
         encoder: str | Encoder | None = None,
         weights: str | Path | None = None,
         detector: Detector | None = None,
+        features: Features | None = None,
         operator: str | None = None,
         workers: int = 1,
+        insist: bool = False,
         progress: Progress | None = None,
     ) -> Self:
         """Encode good parts, fit the host on them, and write a station.
@@ -69,30 +76,17 @@ class Station:
             path: a new or empty folder.
             encoder: another encoder than the host's own, for instance "bundled"; an object must be given to `open` too.
             weights: a local weight file for the encoder.
-            detector: another configuration than the host's own, unfitted.
+            detector: another one than the host's own, unfitted; somebody else's class must be given to `open` too.
+            features: of the images, one row each, where they have been encoded already; a few are compared.
+            insist: fit though more than a few percent of the images must be left out.
             progress: called with images done and images in all, then with steps of fitting and steps in all.
         """
-        from sparcal.station.features import FeatureStore
-        from sparcal.station.fit import encoder_text, fit_reference, take_in, weights_text
-        from sparcal.station.host_parts import host_parts
+        from sparcal.station.making import FitRequest, make_station
 
-        folder = StationFolder(Path(path))
-        folder.prepare()
-        sources = image_sources(images)
-        found, configured = host_parts(host, encoder, weights)
-        about = {
-            "host": host,
-            "encoder": encoder_text(encoder),
-            "weights": weights_text(weights),
-            "encoder_id": found.id,
-            "operator": operator,
-        }
-        with folder.fitting():
-            store = FeatureStore(folder.features, found.id)
-            intake = take_in(store, found, sources, workers=workers, progress=progress)
-            parts = found, detector or configured
-            fit_reference(folder, store, parts, intake, about, workers=workers, progress=progress)
-        return cls.open(path, encoder=found, workers=workers)
+        request = FitRequest(path, host, encoder, weights, detector, features, operator, workers, insist)
+        found = make_station(request, image_sources(images), progress)
+        kinds = () if detector is None else (type(detector),)
+        return cls.open(path, encoder=found, workers=workers, kinds=kinds)
 
     @classmethod
     def open(
@@ -102,17 +96,23 @@ class Station:
         encoder: Encoder | None = None,
         weights: str | Path | None = None,
         workers: int = 1,
+        kinds: Iterable[type] = (),
     ) -> Self:
         """The station in a folder.
 
         Args:
             encoder: for stations that were fitted with an encoder object, or to share a loaded one.
             weights: where the encoder's weights are now, if not where they were.
+            kinds: classes of other people's detectors and corrections that the station was made with; a file never
+                decides what is imported.
         """
+        instance_of(path, "A station's path", (str, Path))
+        whole_number(workers, "workers", least=1)
         folder = StationFolder(Path(path))
         written = folder.read_station()
         folder.sweep()
-        station = cls(folder, StationRecord.from_json(written), written["digest"], workers, encoder, weights)
+        record = StationRecord.from_json(written)
+        station = cls(folder, record, written["digest"], workers, encoder, weights, tuple(kinds))
         if encoder is not None:
             station._check_encoder(encoder)
         return station
@@ -152,33 +152,21 @@ class Station:
         images: ImageSource | Sequence[ImageSource],
         *,
         operator: str | None = None,
+        insist: bool = False,
         progress: Progress | None = None,
     ) -> Self:
         """Add good parts and fit the station's own reference anew; nothing known is encoded again, lots stay as they are."""
-        from sparcal.station.fit import fit_reference, take_in
+        from sparcal.station.making import grow_station
 
-        sources = image_sources(images)
-        record = self.record
-        about = {name: getattr(record, name) for name in ("host", "encoder", "weights", "encoder_id")}
-        with self.folder.fitting():
-            if self.folder.read_station()["digest"] != self.digest:
-                raise ArtifactError(f"The station {self.path} has changed since it was opened: open it again.")
-            store = self.store()
-            intake = take_in(
-                store, self.encoder, sources, before=record.images, workers=self.workers, progress=progress
-            )
-            if len(intake.images) > len(record.images):
-                about["operator"] = operator
-                own = self.encoder, self.detector
-                fit_reference(self.folder, store, own, intake, about, workers=self.workers, progress=progress)
-        return type(self).open(self.path, encoder=self.encoder, workers=self.workers)
+        grow_station(self, image_sources(images), operator=operator, insist=insist, progress=progress)
+        return type(self).open(self.path, encoder=self.encoder, workers=self.workers, kinds=self.kinds)
 
     def calibrate(
         self,
         normals: ImageSource | Sequence[ImageSource],
         name: str,
         *,
-        correction: str = AUTO,
+        correction: str | Correction = AUTO,
         operator: str | None = None,
         false_reject: float = FALSE_REJECT,
         activate: bool | None = None,
@@ -189,20 +177,23 @@ class Station:
         Args:
             normals: 2 to 32 images known to be good; the paper measured 2 to 8.
             name: any printable text; must be new.
-            correction: one of CORRECTIONS, or "auto": the one under which planted defects stand out best.
+            correction: one of CORRECTIONS, "auto" for the one under which planted defects stand out best, or an
+                unfitted correction; of somebody else's class, the lot can be read where `open` is given that class.
             false_reject: share of good parts that may be rejected.
             activate: whether the lot becomes the active one; None means unless a check says stop.
             progress: called with steps done and steps in all.
         """
         from sparcal.station.calibrating import Request, calibrate_lot
 
+        request = Request(name, correction, false_reject, operator, activate)
         title = clean_name(name)
-        request = Request(title, correction, false_reject, operator, activate)
         if self.folder.lot(title).exists():
             raise DataError(
                 f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
             )
         calibrate_lot(self, image_sources(normals), request, progress)
+        if not isinstance(correction, str):
+            self.kinds = (*self.kinds, type(correction))
         return self.lot(title)
 
     def check(self, normals: ImageSource | Sequence[ImageSource]) -> tuple[Check, ...]:
@@ -249,14 +240,13 @@ class Station:
         self, name: str | None, image: float | None = None, *, pixel: float | None = None, operator: str | None = None
     ) -> Lot:
         """Set thresholds of a lot by hand, recorded as such; None takes the calibrated one back."""
-        lot = self.own() if name is None else self.lot(name)
+        lot = None if name is None else str(self.folder.read_lot(clean_name(name))["name"])
+        text(operator, "The operator", optional=True)
         chosen = {kind: value for kind, value in (("image", image), ("pixel", pixel)) if value is not None}
         for value in chosen.values():
             by_hand(value)
-        with self.folder.locked():
-            write_json(self.folder.override(lot.name), {**chosen, "operator": operator, "time": now()})
-            self.folder.log("threshold", {"lot": lot.name, "operator": operator, **chosen})
-        return self.lot(lot.name) if lot.name is not None else self.own()
+        self.folder.set_thresholds(lot, chosen, operator)
+        return self.own() if lot is None else self.lot(lot)
 
     def compare(self, first: str | None, second: str | None) -> list[dict[str, Any]]:
         """What differs between two lots, one row per fact; None stands for the station's own reference."""
@@ -270,12 +260,15 @@ class Station:
     def _lot(self, written: dict[str, Any]) -> Lot:
         record = LotRecord.from_json(written)
         assert record.name is not None
+        if self.record.earlier is not None and record.station not in (self.digest, *self.record.earlier):
+            raise ArtifactError(
+                f"The lot {record.name!r} was calibrated on another station than {self.path}: calibrate it here."
+            )
         return Lot(self, record, self.folder.lot(record.name), self._thresholds(record))
 
     def _thresholds(self, record: LotRecord) -> tuple[Threshold, Threshold]:
         """As calibrated, unless somebody set others by hand since."""
-        path = self.folder.override(record.name)
-        chosen = read_json(path) if path.is_file() else {}
+        chosen = self.folder.thresholds(record.name)
         image, pixel = (by_hand(chosen[kind]) if kind in chosen else None for kind in ("image", "pixel"))
         return image or record.image_threshold, pixel or record.pixel_threshold
 

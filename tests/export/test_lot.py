@@ -288,7 +288,7 @@ def test_an_exported_lot_judges_as_the_lot_does(station, tmp_path):
     with pytest.raises(DataError, match="must have 256 x 256 colour pixels"):
         loaded.judge(np.zeros((64, 64, 3), np.uint8))
     said = json.loads((tmp_path / "L42/metadata.json").read_text())
-    assert said["compared_on"] == "3 images"
+    assert said["compared_on"] == "4 images"
     assert said["lot"]["pixel_threshold"] == lot.pixel_threshold.value
 
 
@@ -304,10 +304,10 @@ def test_the_own_reference_of_a_station_exports(station, tmp_path):
         assert loaded.judge(images[0]).score == pytest.approx(expected, rel=1e-3)
 
 
-def test_lots_of_images_in_memory_are_compared_on_noise(tmp_path):
+def test_lots_of_images_in_memory_are_compared_on_those_that_were_kept(tmp_path):
     station = Station.fit(photographs(6, seed=0), encoder=TINY_RESNET, weights="random:0", path=tmp_path / "station")
     path = export_lot(station.calibrate(photographs(3, seed=1), name="L"), tmp_path / "L")
-    assert json.loads((path.parent / "metadata.json").read_text())["compared_on"] == "noise"
+    assert json.loads((path.parent / "metadata.json").read_text())["compared_on"] == "4 images"
 
 
 def test_the_input_size_follows_the_images_where_the_encoder_leaves_it_open():

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.find import find_images, images_in
+from sparcal.imaging.find import find_images, image_sources, images_in
 from tests.imaging.conftest import picture
 
 
@@ -105,3 +106,20 @@ def test_a_folder_that_goes_away_meanwhile_is_passed_over(folder, monkeypatch):
     assert find_images(folder)
     with pytest.raises(DataError, match="got No such file or directory"):
         images_in(gone)
+
+
+@pytest.mark.parametrize(
+    ("images", "got"),
+    [
+        (3, "got 3: see sparcal.encode"),
+        (None, "got None"),
+        ([3.5], "got 3.5"),
+        ([None], "got None"),
+        (torch.zeros(3, 4, 4), r"got a Tensor: pass \(255 \* x\)"),
+        ([torch.zeros(3, 4, 4)], r"got a Tensor: pass \(255 \* x\).byte"),
+        (object(), "got an object"),
+    ],
+)
+def test_what_is_no_image_is_refused_in_a_sentence(images, got):
+    with pytest.raises(DataError, match=f"An image must be a path, the bytes of a file, an array .*{got}"):
+        image_sources(images)

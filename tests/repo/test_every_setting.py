@@ -62,6 +62,7 @@ MADE_BY_SPARCAL = {
     "sparcal.detectors": "how a fitted detector is exported, and facts read off its class",
     "sparcal.encoders": "encoders, which load_encoder makes from an EncoderSpec",
     "sparcal.export": "what an export holds, and what its runner says",
+    "sparcal.files": "what a file of lines holds",
     "sparcal.imaging": "what reading and encoding return",
     "sparcal.integrations": "needs an anomalib model; tests/integrations/anomalib refuses what LotCalibrator cannot take",
     "sparcal.neighbours": "prepared banks and sketches, which check their tensors in their own tests",

@@ -87,7 +87,7 @@ def test_a_normal_that_cannot_be_read_is_named(station, tmp_path):
         "sparcal.station.kept_images.open_image",
         "sparcal.station.lot_writing.write_record",
         "sparcal.station.folder.settle",
-        "sparcal.station.folder.os.write",
+        "sparcal.files.chained_lines.os.write",
     ],
 )
 def test_a_full_disk_leaves_no_lot_and_no_litter(station, where, correction, monkeypatch):

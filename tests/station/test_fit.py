@@ -43,7 +43,7 @@ def test_some_parts_are_kept_and_known_by_number(station):
 def test_folds_come_back_as_they_were_made(station):
     features = station.store().load([digest for _, digest in station.record.images])
     made = make_folds(station.detector, features)
-    loaded = load_folds(station.folder.references / station.record.reference / FOLDS_FILE, 24)
+    loaded = load_folds(station.folder.references / station.record.reference, station.record.files, 24)
     assert loaded.left_out == made.left_out
     assert all(torch.equal(a, b) for a, b in zip(loaded.rows, made.rows, strict=True))
 
@@ -53,8 +53,8 @@ def test_a_detector_without_a_coreset_has_no_rows(tmp_path, detector):
     images = pictures(demo().train[:6])
     station = Station.fit(images, path=tmp_path / "s", encoder=TinyEncoder(), detector=detector)
     assert FOLDS_FILE not in station.record.files
-    path = station.folder.references / station.record.reference / FOLDS_FILE
-    assert load_folds(path, 6).rows == ()
+    folder = station.folder.references / station.record.reference
+    assert load_folds(folder, station.record.files, 6).rows == ()
 
 
 def test_a_station_that_has_grown_is_tested_again(tmp_path):

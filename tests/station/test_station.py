@@ -235,7 +235,11 @@ def test_bad_training_images_are_left_out_and_named(tmp_path):
         Image.fromarray(part.image).save(folder / f"{number}.png")
     (folder / "broken.png").write_bytes(b"not an image")
     shutil.copy(folder / "0.png", folder / "again.png")
-    station = Station.fit(folder, path=tmp_path / "s", encoder=TinyEncoder())
+    with pytest.raises(
+        DataError, match=r"at most 5% of the images are left out, got 2 of 8: take them away, or insist"
+    ):
+        Station.fit(folder, path=tmp_path / "s", encoder=TinyEncoder())
+    station = Station.fit(folder, path=tmp_path / "s", encoder=TinyEncoder(), insist=True)
     assert len(station.record.images) == 6
     reasons = dict(station.record.left_out)
     assert "must be a readable PNG" in reasons[str(folder / "broken.png")]
@@ -413,6 +417,7 @@ def test_another_encoder_is_refused(path):
 def test_missing_weights_are_named(path):
     record = read_json(path / "station.json")
     record |= {"encoder": "timm:resnet10t.c3_in1k", "weights": str(path / "gone.safetensors")}
+    record["earlier"] = [record["digest"]]
     write_json(path / "station.json", {**record, "digest": record_digest(record)})
     station = Station.open(path)
     with pytest.raises(WeightsError, match=r"were expected in the file .*gone.safetensors, got none there"):

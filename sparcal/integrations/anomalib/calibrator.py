@@ -10,12 +10,12 @@ from typing import Any
 
 from torch import Tensor
 
+from sparcal.calibration.asked import check_asked
 from sparcal.calibration.calibrate import Progress, calibrate
 from sparcal.calibration.checks import check_number, check_threshold
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.thresholds import check_rate
-from sparcal.corrections import CORRECTIONS
 from sparcal.errors import DataError, NotFittedError
 from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, refuse_tiling
 from sparcal.integrations.anomalib.checkpoint import read_features, write_checkpoint, write_features
@@ -87,14 +87,7 @@ class LotCalibrator:
         check_rate(self.false_reject)
         seed_number(self.seed, "LotCalibrator.seed")
         switch(self.test_side_only, "LotCalibrator.test_side_only")
-        if isinstance(self.correction, str) and self.correction not in (AUTO, *CORRECTIONS):
-            names = ", ".join((AUTO, *sorted(CORRECTIONS)))
-            raise DataError(f"unknown correction {self.correction!r}; choose from {names}.")
-        if not isinstance(self.correction, str | Correction):
-            raise DataError(
-                f"LotCalibrator.correction must be a name or have fit, apply and apply_reference, got "
-                f"{type(self.correction).__name__}: leave it out for {AUTO!r}."
-            )
+        check_asked(self.correction)
         refuse_calibrated(self.model)
         self._adapter, place = find_place(self.model, test_side_only=self.test_side_only)
         self._encoder = ModelEncoder(self.model, place, self.to_features)

@@ -93,8 +93,7 @@ def active_lot(station: StationFolder) -> dict[str, Any]:
 
 def threshold_of(station: StationFolder, found: dict[str, Any]) -> dict[str, Any]:
     """A lot's threshold in force: the one set by hand if there is one."""
-    path = station.override(found["name"])
-    chosen = read_json(path).get("image") if path.is_file() else None
+    chosen = station.thresholds(found["name"]).get("image")
     threshold: dict[str, Any] = found["image_threshold"] if chosen is None else by_hand(chosen).to_json()
     return threshold
 

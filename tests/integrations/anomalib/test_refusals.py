@@ -49,11 +49,13 @@ def test_models_trained_on_uncorrected_features_must_be_asked_for() -> None:
 
 
 def test_settings() -> None:
-    with pytest.raises(DataError, match="unknown correction 'spark'; choose from auto, coral, .*, sparc"):
+    with pytest.raises(DataError, match="There is no correction 'spark'; choose from auto, .*sparc"):
         LotCalibrator(patchcore(), correction="spark")
     with pytest.raises(DataError, match="false-reject rate must be above 0 and below 1, got 1.5"):
         LotCalibrator(patchcore(), false_reject=1.5)
-    with pytest.raises(DataError, match="must be a name or have fit, apply and apply_reference, got int: leave it out"):
+    with pytest.raises(
+        DataError, match="must be a name or an object with on, fit, apply and apply_reference, got 3: choose"
+    ):
         LotCalibrator(patchcore(), correction=3)  # type: ignore[arg-type]
 
 
