@@ -106,12 +106,12 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
     each = torch.where(torch.tensor(stands_alone(maps, own_spread)), 0.0, each)  # `check_alone` speaks of these
     number = float(each.max())
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
-    odd = above(ODD, each, names)
+    odd = names_above(ODD, each, names)
     if odd:
         verb = "looks" if len(odd) == 1 else "look"
         sentence = f"{', '.join(odd)} {verb} defective, {measure}: look at it, and calibrate without it."
         return Check("odd one out", number, "stop", sentence, odd)
-    conspicuous = above(CONSPICUOUS, each, names)
+    conspicuous = names_above(CONSPICUOUS, each, names)
     if conspicuous:
         verb = "is" if len(conspicuous) == 1 else "are"
         sentence = (
@@ -241,6 +241,6 @@ def check_threshold(
     return Check("threshold", number, "ok" if threshold.free else "look", sentence, (to_blame,) if to_blame else ())
 
 
-def above(limit: float, ratios: Tensor, names: Sequence[str]) -> tuple[str, ...]:
+def names_above(limit: float, ratios: Tensor, names: Sequence[str]) -> tuple[str, ...]:
     """The names of what lies above a limit."""
     return tuple(name for name, value in zip(names, ratios.tolist(), strict=True) if value > limit)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from sparcal.calibration.check import Check
-from sparcal.calibration.checks import FEW, NEAR, ODD, above
+from sparcal.calibration.checks import FEW, NEAR, ODD, names_above
 from sparcal.calibration.part_statistics import distances_among, oddness
 from sparcal.types import Features
 
@@ -30,7 +30,7 @@ def check_unlike(maps: Tensor, scores: Tensor, names: Sequence[str]) -> Check:
     level, _ = oddness(maps, float((values.log() if bool((values > 0).all()) else values).std()))
     number = float(level.max())
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
-    odd = above(ODD, level, names)
+    odd = names_above(ODD, level, names)
     if not odd:
         return Check(
             "unlike the others", number, "ok", f"All parts look alike; the most conspicuous one lies {measure}."
