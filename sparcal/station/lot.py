@@ -14,7 +14,6 @@ from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
-from sparcal.station.judgement import Judgement, Judgements
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
+    from sparcal.station.judgement import Judgement, Judgements
     from sparcal.station.monitor import Monitor
     from sparcal.station.station import Station
     from sparcal.types import Correction, Detector
@@ -114,6 +114,8 @@ class Lot:
     ) -> Judgements:
         """Judge images: files, folders, patterns, or images in memory."""
         sources = image_sources(images)
+        from sparcal.station.judgement import Judgements
+
         judged = Judgements()
         for judgement in self.stream(sources):
             judged.append(judgement)
@@ -157,6 +159,7 @@ class Lot:
         from sparcal.calibration.sight import see
         from sparcal.imaging.encode import stranger
         from sparcal.imaging.read import Failure
+        from sparcal.station.judgement import Judgement
 
         reason = stranger(image, self.station.grids, self.record.kinds)
         if reason is not None:
@@ -188,6 +191,8 @@ class Lot:
         return monitor_for(self, one_in)
 
     def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:
+        from sparcal.station.judgement import Judgement
+
         limits = self.threshold.value, self.pixel_threshold.value
         if source is not None:
             with contextlib.suppress(OSError):  # a file that cannot be read has no content to know it by
