@@ -24,7 +24,12 @@ FIT = "sparcal fit line/train/good --station press-3 --encoder bundled"
 CALIBRATE = "sparcal calibrate press-3 line/normals --lot L42 --operator Ada"
 STARTS = ("photographs", "station", "lot")
 # Each fits or calibrates once more; what they call is in the fast tests too.
-SLOW = ("docs/how-to/host-and-encoder.md", "docs/how-to/threshold.md", "docs/tutorials/first-lot-python.md")
+SLOW = (
+    "docs/how-to/host-and-encoder.md",
+    "docs/how-to/threshold.md",
+    "docs/tutorials/first-lot-python.md",
+    "docs/tutorials/new-lamp.md",
+)
 
 
 def name_of(page: Path) -> str:

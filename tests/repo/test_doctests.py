@@ -27,7 +27,10 @@ COMPANIONS = {
     "sparcal.export.runner.ExportedVerdict",
     "sparcal.imaging.encode.Encoded",
     "sparcal.neighbours.search.Bank",
-    "sparcal.station.lot.Judgement",
+    "sparcal.station.judgement.Judgement",
+    "sparcal.station.judgement.Judgements",
+    "sparcal.station.monitor.Monitor",
+    "sparcal.station.monitor.ShiftAlarm",
 }
 
 
