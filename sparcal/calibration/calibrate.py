@@ -69,12 +69,14 @@ class Screening:
 
     Args:
         held_out: the normals under recentred SPARC, each left out in turn; None where too few would be left.
+        alone: which of the normals stand alone under their light; none where that could not be told.
     """
 
     few: CalibrationInputs
     held_out: HeldOut | None
     statistics: LeftOut | None
     shifted: bool
+    alone: tuple[bool, ...]
     checks: tuple[Check, ...]
 
 
@@ -145,22 +147,22 @@ def calibrate(
     progress(4, 5)
     lot = taken.lot
     sides = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
-    image, pixel = (find_threshold(own.numpy(), side, false_reject) for own, side in zip(taken.own, sides, strict=True))
-    thresholds = (image, pixel)
+    alone = screening.alone if choice.correction != STATION_REFERENCE else ()  # which has seen no light of the lot
+    image, pixel = (
+        find_threshold(own.numpy(), side, false_reject, alone=alone) for own, side in zip(taken.own, sides, strict=True)
+    )
+    thresholds = image, pixel
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
     choice = _describe(choice, len(parts.images), before, tested, asked=correction != AUTO)
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),
         look.check_help(choice),
-        look.check_threshold(image, sides[0], parts.names),
+        look.check_threshold(image, sides[0], parts.names, alone=alone),
         look.check_self_test(tested),
     )
-    maps = {} if screening.statistics is None else {"removed": screening.statistics.removed}
-    if lot is not None:
-        maps["left_out"] = lot.good.cell
     progress(5, 5)
-    return CalibratedLot(taken, choice, base.good.image, thresholds, tested, checks, maps)
+    return CalibratedLot(taken, choice, base.good.image, thresholds, tested, checks, _maps(screening, lot))
 
 
 def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
@@ -181,7 +183,8 @@ def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
         look.check_outline(parts.outline),
         shift,
     )
-    return Screening(few, held_out, statistics, shifted, checks)
+    alone = () if maps is None or len(maps) < look.FEW else tuple(look.stands_alone(maps, spread))
+    return Screening(few, held_out, statistics, shifted, alone, checks)
 
 
 def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -> tuple[Check, ...]:
@@ -210,7 +213,7 @@ def _choose(screening: Screening, parts: ShownParts) -> Choice:
         held_out = known or _try(screening.few, parts, candidate)
         if held_out is not None:
             tried.append((candidate, held_out))
-    taken, trials = choose(tried)
+    taken, trials = choose(tried, parts.planted.part)
     return Choice(taken.name, dict(taken.settings), None, "", trials)
 
 
@@ -266,6 +269,11 @@ def _test(
     limits = thresholds[0].value, thresholds[1].value
     tested = self_test(parts.planted, taken.lot, thresholds=limits, floor=false_reject, seed=seed, before=before)
     return before, tested
+
+
+def _maps(screening: Screening, lot: HeldOut | None) -> dict[str, Tensor]:
+    removed = {} if screening.statistics is None else {"removed": screening.statistics.removed}
+    return removed if lot is None else {**removed, "left_out": lot.good.cell}
 
 
 def _describe(choice: Choice, k: int, before: int | None, tested: SelfTest | None, *, asked: bool) -> Choice:

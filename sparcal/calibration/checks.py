@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from statistics import median
 
 import torch
@@ -102,7 +103,7 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
         return Check("odd one out", 0.0, "look", f"{len(names)} images are too few to leave one out: show at least 3.")
     level, prominence = oddness(maps, own_spread)
     each = torch.maximum(level, prominence)
-    each = torch.where(loneliness(maps, own_spread) > ALONE, 0.0, each)  # `check_alone` speaks of these
+    each = torch.where(torch.tensor(stands_alone(maps, own_spread)), 0.0, each)  # `check_alone` speaks of these
     number = float(each.max())
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
     odd = _above(ODD, each, names)
@@ -121,6 +122,15 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
     return Check("odd one out", number, "ok", f"No part is odd; the most conspicuous one lies {measure}.")
 
 
+def stands_alone(maps: Tensor, own_spread: float) -> list[bool]:
+    """Which parts are the only ones under their light or in their fixture.
+
+    Args:
+        maps, own_spread: as for `check_odd`.
+    """
+    return [bool(value > ALONE) for value in loneliness(maps, own_spread)]
+
+
 def check_alone(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> Check:
     """Whether a part is the only one under its light or in its fixture.
 
@@ -129,16 +139,16 @@ def check_alone(maps: Tensor | None, own_spread: float, names: Sequence[str]) ->
     """
     if maps is None or len(maps) < FEW:
         return Check("alone", 0.0, "ok", f"{len(names)} images are too few to tell which stand alone.")
-    each = loneliness(maps, own_spread)
-    number = float(each.max())
-    alone = _above(ALONE, each, names)
+    number = float(loneliness(maps, own_spread).max())
+    alone = tuple(name for name, one in zip(names, stands_alone(maps, own_spread), strict=True) if one)
     if not alone:
         return Check("alone", number, "ok", "Every part has another one like it among the parts shown.")
     verb = "is the only one of its kind" if len(alone) == 1 else "are each the only one of their kind"
+    # How many kinds were seen once tells how many parts are of a kind not seen yet (Good and Turing).
     sentence = (
         f"{', '.join(alone)} {verb}: all of it looks different from the others, not just one spot. If it is good, show "
-        "another part under the same light or in the same fixture; until then parts like it may be rejected, and the "
-        "threshold is higher than it needs to be."
+        f"another part under the same light or in the same fixture. Going by this, about {len(alone)} in {len(names)} of "
+        "the parts to come are of a kind that nobody has shown, and may be rejected."
     )
     return Check("alone", number, "look", sentence, alone)
 
@@ -191,8 +201,10 @@ def check_help(choice: Choice) -> Check:
         if (one.correction, one.settings) == (choice.correction, choice.settings)
     ]
     kept = choice.correction == STATION_REFERENCE
-    clearer = choice.helps is not None and bool(choice.trials)  # what `auto` takes makes defects stand out more clearly
-    fine = choice.helps or kept or clearer
+    chosen = bool(
+        choice.trials
+    )  # by `auto`, which takes nothing that is clearly worse than the station's own reference
+    fine = choice.helps or kept or (choice.helps is not None and chosen)
     return Check("benefit", taken[0] if taken else 0.0, "ok" if fine else "look", choice.sentence)
 
 
@@ -204,12 +216,18 @@ def check_self_test(tested: SelfTest | None) -> Check:
     return Check("self-test", share, "ok" if share >= ENOUGH else "look", tested.sentence)
 
 
-def check_threshold(threshold: Threshold, scores: Sequence[float], names: Sequence[str]) -> Check:
+def check_threshold(
+    threshold: Threshold, scores: Sequence[float], names: Sequence[str], *, alone: Sequence[bool] = ()
+) -> Check:
     """Whether the samples support the false-reject rate that was asked for, and if not, whether one part is to blame.
 
     Args:
         scores: of the lot's normals, left out in turn; empty where none could be.
+        alone: which of them stand alone; `check_alone` speaks of these.
     """
+    if any(alone):
+        in_company = [not one for one in alone]
+        scores, names = list(compress(scores, in_company)), list(compress(names, in_company))
     number = threshold.supported if threshold.supported is not None else 0.0
     sentence, to_blame = threshold.sentence, None
     if threshold.basis == "lot with margin" and len(scores) > FEW:

@@ -33,7 +33,7 @@ class Choice:
         helps: whether it finds more planted defects than the station's own reference; None where nothing could be left
             out, or where the station's own reference was kept.
         sentence: for a person, complete once the self-test is done.
-        trials: every candidate, the simplest first; empty where the correction was asked for by name.
+        trials: every candidate, what serves most lots best first; empty where the correction was asked for by name.
     """
 
     correction: str

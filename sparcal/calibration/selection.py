@@ -1,9 +1,11 @@
 """Which correction suits a lot: the one under which planted defects stand out best from good parts that were left out.
 
 Every candidate judges the same planted images. How well these stand out is the chance that a planted defect scores
-higher than a good part (the area under the ROC curve), which needs no threshold and has no scale. The best candidate
-is taken, unless a simpler one comes within one standard error of it, paired over the planted images: what chance alone
-could have reversed does not justify a more complicated correction.
+higher than a good part (the area under the ROC curve), which needs no threshold and has no scale. A few dozen defects on
+eight parts tell large differences and not small ones, so the lot overrules experience only where it speaks clearly:
+candidates stand in the order of what they are worth on average over many lots, and the first that comes within one
+standard error of the best is taken. The part is the unit of that error (a jackknife over parts): all defects on one part
+share its light, its place and its good score.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class CandidateCorrection:
 
 
 def candidates(k: int) -> tuple[CandidateCorrection, ...]:
-    """What `auto` compares for k normals, the simplest first.
+    """What `auto` compares for k normals, what serves most lots best first.
 
     Removing k - 1 directions is the paper's choice. With more normals, fewer directions may be enough, and leave more of
     a defect in place.
@@ -56,16 +58,22 @@ def lower_ranks(k: int) -> tuple[int, ...]:
     return tuple(sorted({rank for rank in ((k - 1) // 4, (k - 1) // 2) if rank >= 2}))
 
 
-def choose(tried: Sequence[tuple[CandidateCorrection, HeldOut]]) -> tuple[CandidateCorrection, tuple[Trial, ...]]:
+def choose(
+    tried: Sequence[tuple[CandidateCorrection, HeldOut]], part: Sequence[int]
+) -> tuple[CandidateCorrection, tuple[Trial, ...]]:
     """The candidate to take, and what was compared.
 
     Args:
-        tried: the simplest first, each with the same planted images.
+        tried: what serves most lots best first, each with the same planted images.
+        part: which of the good parts each planted defect lies on.
     """
-    placements = [placement(held.planted.image, held.good.image) for _, held in tried if held.planted is not None]
-    areas = [float(one.mean()) for one in placements]
+    wins = [above(held.planted.image, held.good.image) for _, held in tried if held.planted is not None]
+    areas = [float(one.mean()) for one in wins]
+    without = [areas_without(one, part) for one in wins]
     best = int(np.argmax(areas))
-    behind = [standard_errors(placements[best], one) for one in placements]
+    behind = [
+        standard_errors(areas[best] - area, without[best] - left) for area, left in zip(areas, without, strict=True)
+    ]
     taken = next(number for number, gap in enumerate(behind) if gap <= 1)
     trials = tuple(
         Trial(candidate.name, dict(candidate.settings), area, gap)
@@ -74,19 +82,31 @@ def choose(tried: Sequence[tuple[CandidateCorrection, HeldOut]]) -> tuple[Candid
     return tried[taken][0], trials
 
 
-def placement(planted: Tensor, good: Tensor) -> Floats:
-    """(n,): the share of good parts that each planted defect scores above; their mean is the area under the ROC curve."""
+def above(planted: Tensor, good: Tensor) -> Floats:
+    """(n, k): 1 where a planted defect scores above a good part, a half where equal; the mean is the area under the ROC."""
     defects, parts = planted.double().numpy()[:, None], good.double().numpy()[None, :]
-    shares: Floats = ((defects > parts) + 0.5 * (defects == parts)).mean(axis=1)
-    return shares
+    wins: Floats = (defects > parts) + 0.5 * (defects == parts)
+    return wins
 
 
-def standard_errors(best: Floats, other: Floats) -> float:
-    """How far the mean of `other` lies below that of `best`, in standard errors of their paired difference."""
-    gap = best - other
-    if len(gap) < 2 or float(gap.std()) == 0:
-        return 0.0 if float(gap.mean()) <= 0 else float("inf")
-    return float(gap.mean() / (gap.std(ddof=1) / np.sqrt(len(gap))))
+def areas_without(wins: Floats, part: Sequence[int]) -> Floats:
+    """(k,): the area under the ROC curve without each part in turn, its good score and all defects planted on it."""
+    lies_on, k = np.asarray(part), wins.shape[1]
+    left = [wins[lies_on != j][:, np.arange(k) != j] for j in range(k)]
+    return np.array([float(one.mean()) if one.size else 0.5 for one in left])
+
+
+def standard_errors(gap: float, without: Floats) -> float:
+    """A difference in standard errors, by the jackknife; 0 for none.
+
+    Args:
+        without: the same difference without each part in turn.
+    """
+    k = len(without)
+    error = float(np.sqrt((k - 1) / k * np.square(without - without.mean()).sum()))
+    if gap <= 0:
+        return 0.0
+    return gap / error if error > 0 else float("inf")
 
 
 def asked_for(name: str, settings: Mapping[str, Any] | None = None) -> Choice:
@@ -113,10 +133,20 @@ def described(
     if choice.correction == STATION_REFERENCE:
         kept = "" if asked else _why_kept(choice, k)
         return replace(choice, helps=None, sentence=f"{start} finds {before}{kept}.{end}")
-    clearer = "no more are found, but they stand out more clearly" if choice.trials else "it does not help"
-    result = "calibrated" if after > before else clearer
+    result = "calibrated" if after > before else _why_taken(choice)
     sentence = f"{start} would find {before}, {title} {after}: {result}.{end}"
     return replace(choice, helps=after > before, sentence=sentence)
+
+
+def _why_taken(choice: Choice) -> str:
+    """Why a correction that finds no more planted defects is taken."""
+    area = {(one.correction, tuple(one.settings.items())): one.stands_out for one in choice.trials}
+    own, mine = area.get((STATION_REFERENCE, ())), area.get((choice.correction, tuple(choice.settings.items())))
+    if own is None or mine is None:
+        return "it does not help"
+    if mine > own:
+        return "no more are found, but they stand out more clearly"
+    return "no clear difference, so what serves most lots best is taken"
 
 
 def _why_kept(choice: Choice, k: int) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparcal.calibration.thresholds import Basis, rejected_share
+import numpy as np
+
+from sparcal.calibration.thresholds import Basis, Floats
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ def effect_of(threshold: float, good: Sequence[float], planted: Sequence[float] 
         return ThresholdEffect(rejected, n, None, None)
     found, all_planted = rejected_share(planted, threshold)
     return ThresholdEffect(rejected, n, found, all_planted)
+
+
+def rejected_share(scores: Sequence[float] | Floats, threshold: float) -> tuple[int, int]:
+    """How many of these good parts a threshold rejects, and of how many."""
+    values = np.asarray(scores, dtype=np.float64)
+    return int((values > threshold).sum()), len(values)
 
 
 def counted(basis: Basis, own: Sequence[float], lot: Sequence[float]) -> list[float]:

@@ -9,11 +9,17 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
                      the conformal order statistic of rank ceil((n + 1)(1 - rate)): of parts that are exchangeable with
                      the pool no more than `rate` are rejected on average, whatever their distribution.
     lot              only the lot speaks, and its k samples support the rate, that is rate >= 1 / (k + 1): the conformal
-                     order statistic of the lot alone.
-    lot with margin  only the lot speaks, and k samples are too few for the rate: the prediction limit of a normal
-                     distribution of log scores, about the lot's own mean. The spread is the lot's and the station's,
-                     weighted by k - 1 and BORROWED degrees of freedom. Normality is an assumption, and the threshold
-                     says so.
+                     order statistic of the lot alone, for lots of at least SUPPORTED_FROM parts.
+    lot with margin  only the lot speaks, and its samples are too few: the prediction limit of a normal distribution of
+                     log scores, about the lot's own mean. The spread is the lot's and the station's, weighted by k - 1
+                     and BORROWED degrees of freedom. Normality is an assumption, and the threshold says so.
+
+A lower rate never gives a lower threshold: below SUPPORTED_FROM parts, the number that supports 5 %, the limit serves every rate;
+from there on it is never lower than the highest of the lot.
+
+A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
+service the light has been shown once, so parts like it score between the highest in company and that: the middle counts
+for where the threshold lies, and the score itself for what cannot be promised (`supported`, `ceiling`).
 
 What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
 not expected to look better than training parts.
@@ -42,7 +48,9 @@ Floats = NDArray[np.float64]
 SURE = 0.95  # 19 of 20 lots
 EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by less agree
 SIGNIFICANT = 0.05
+SUPPORTED_FROM = 19  # parts of a lot from which on its order statistics count: so many support a rate of 5 %
 BORROWED = 12  # degrees of freedom that the station's spread lends to a lot's
+IN_COMPANY = 4  # parts in company without which those that stand alone count in full
 BINS = 24
 
 
@@ -80,13 +88,16 @@ class Threshold:
         return cls(**data)
 
 
-def find_threshold(own: Sequence[float] | Floats, lot: Sequence[float] | Floats, false_reject: float) -> Threshold:
+def find_threshold(
+    own: Sequence[float] | Floats, lot: Sequence[float] | Floats, false_reject: float, *, alone: Sequence[bool] = ()
+) -> Threshold:
     """The threshold for a false-reject rate, from the out-of-fold scores of good parts.
 
     Args:
         own: scores of the station's own good parts.
         lot: left-out scores of the lot's good parts; empty before a lot is calibrated.
         false_reject: share of good parts that may be rejected, above 0 and below 1.
+        alone: which of the lot's parts stand alone under their light; none unless given.
     """
     mine, theirs = _checked(own, "own"), _checked(lot, "lot")
     check_rate(false_reject)
@@ -96,9 +107,9 @@ def find_threshold(own: Sequence[float] | Floats, lot: Sequence[float] | Floats,
         only: Basis = "own" if len(mine) else "lot"
         return _from_one(mine if len(mine) else theirs, only, false_reject)
     differ = chance_of_difference(theirs, mine)
-    if differ < SIGNIFICANT:
+    if sum(alone) == 0 and differ < SIGNIFICANT:
         return _from_pool(mine, theirs, false_reject, differ)
-    return _from_lot(mine, theirs, false_reject, differ)
+    return _from_lot(mine, theirs, false_reject, differ, _allow_for_alone(theirs, alone))
 
 
 def by_hand(value: float) -> Threshold:
@@ -127,10 +138,7 @@ def conformal_rank(n: int, rate: float) -> int | None:
 
 
 def ceiling(n: int, rank: int) -> float:
-    """The share of all parts that lies above the `rank`-th smallest of n, in the worst but one of 20 samples.
-
-    The share above follows Beta(n + 1 - rank, rank) for any continuous distribution; ties only make it smaller.
-    """
+    """The share of all parts above the `rank`-th smallest of n in the worst but one of 20 samples: a quantile of Beta."""
     from scipy.special import betaincinv  # beta.ppf without the second that scipy.stats takes to import
 
     return float(betaincinv(n + 1 - rank, rank, SURE))
@@ -139,8 +147,7 @@ def ceiling(n: int, rank: int) -> float:
 def chance_of_difference(lot: Floats, own: Floats) -> float:
     """The chance of means this close if the lot's log scores really differ by EQUIVALENT of the station's deviation.
 
-    Two one-sided Welch tests; the larger chance counts. A small one shows agreement, which a test that merely fails to
-    find a difference would not.
+    Two one-sided Welch tests; the larger chance counts. A small one shows agreement.
     """
     from scipy.special import stdtr
 
@@ -168,8 +175,7 @@ def power_of_agreement(k: int, n: int) -> float:
 def prediction_limit(own: Floats, lot: Floats, rate: float) -> float:
     """What a further part of the lot exceeds with probability `rate`, if log scores are normal about the lot's mean.
 
-    mean + t s sqrt(1 + 1 / k), with the spread s of lot and station together and t on k - 1 + BORROWED degrees of freedom,
-    or fewer where the station has no more to lend.
+    mean + t s sqrt(1 + 1 / k), with the spread s of both and t on k - 1 + BORROWED degrees of freedom, or what there is.
     """
     from scipy.special import stdtrit
 
@@ -183,12 +189,6 @@ def prediction_limit(own: Floats, lot: Floats, rate: float) -> float:
     step = float(stdtrit(freedom, 1 - rate)) * math.sqrt(squares / freedom * (1 + 1 / k))
     limit = float(x.mean()) + step
     return math.exp(limit) if ratios else limit
-
-
-def rejected_share(scores: Sequence[float] | Floats, threshold: float) -> tuple[int, int]:
-    """How many of these good parts a threshold rejects, and of how many."""
-    values = np.asarray(scores, dtype=np.float64)
-    return int((values > threshold).sum()), len(values)
 
 
 def histogram(own: Sequence[float] | Floats, lot: Sequence[float] | Floats) -> dict[str, list[float]]:
@@ -230,7 +230,7 @@ def _from_pool(own: Floats, lot: Floats, rate: float, differ: float) -> Threshol
     n = len(pool)
     start = f"The lot's {len(lot)} good parts score like the station's own {len(own)}, so all count together: "
     end = (
-        f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
+        _kept(rate, most)
         if reaches
         else f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}, and the threshold "
         f"is their highest score, above which lie at most {most:.1%} in 19 of 20 lots."
@@ -238,24 +238,43 @@ def _from_pool(own: Floats, lot: Floats, rate: float, differ: float) -> Threshol
     return Threshold(value, "pooled", rate, 1 / (n + 1), most, reaches, len(own), len(lot), differ, start + end)
 
 
-def _from_lot(own: Floats, lot: Floats, rate: float, differ: float) -> Threshold:
-    k = len(lot)
-    value, reaches, most = _order_statistic(lot, rate)
-    start = f"Only the lot's own {k} good parts count: "
-    if reaches:
-        end = f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
+def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Floats) -> Threshold:
+    k, floor = len(lot), _order_statistic(own, rate)[0]
+    value, reaches, most = _order_statistic(counted, rate)
+    lone = int((counted != lot).sum())
+    free, supported = reaches and lone == 0 and k >= SUPPORTED_FROM, 1 / (k + 1)
+    half = f", {lone} by half because nothing else was shown under its light" if lone else ""
+    start = f"Only the lot's own {k} good parts count{half}: "
+    if free:
+        end = _kept(rate, most)
     else:
-        value = prediction_limit(own, lot, rate)
+        limit = prediction_limit(own, counted, rate)
+        value = max(limit, value, floor) if k >= SUPPORTED_FROM else max(limit, floor)
         below = int((lot <= value).sum())
-        most = ceiling(k, below) if below else 1.0
+        supported, most = 1 - below / (k + 1), ceiling(k, below) if below else 1.0
         end = (
             f"about {rate:.2%} of good parts are rejected on average, if their scores spread like these and like the "
-            f"station's; without that assumption {k} samples support {1 / (k + 1):.1%} on average and {most:.0%} in 19 of "
+            f"station's; without that assumption {k} samples support {supported:.1%} on average and {most:.0%} in 19 of "
             "20 lots."
         )
-    floor, _, _ = _order_statistic(own, rate)
-    basis: Basis = "lot" if reaches else "lot with margin"
-    return Threshold(max(value, floor), basis, rate, 1 / (k + 1), most, reaches, len(own), k, differ, start + end)
+    basis: Basis = "lot" if free else "lot with margin"
+    return Threshold(max(value, floor), basis, rate, supported, most, free, len(own), k, differ, start + end)
+
+
+def _allow_for_alone(lot: Floats, alone: Sequence[bool]) -> Floats:
+    """The scores with those of parts that stand alone brought halfway to the highest in company."""
+    lone = np.asarray(alone, bool) if sum(alone) else np.zeros(len(lot), bool)
+    if not lone.any() or len(lot) - lone.sum() < IN_COMPANY:
+        return lot
+    ratios = _ratios(lot)
+    scores = _forward(lot, ratios=ratios)
+    highest = scores[~lone].max()
+    scores = np.where(lone & (scores > highest), (scores + highest) / 2, scores)
+    return np.exp(scores) if ratios else scores
+
+
+def _kept(rate: float, most: float) -> str:
+    return f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
 
 
 def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool, float]:

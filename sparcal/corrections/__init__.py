@@ -46,7 +46,7 @@ class CorrectionFacts:
         title: for tables and menus.
         kind: its class, and `settings` the fields in which it differs from the class's defaults.
         removes: what it takes away, in words for a person; None where it removes nothing from the features.
-        auto: its place among what `auto` may take, the simplest first; None where `auto` leaves it alone.
+        auto: its place among what `auto` may take, what serves most lots best first; None where `auto` leaves it alone.
         exportable: whether an exported graph can carry it.
     """
 
@@ -71,7 +71,7 @@ class CorrectionFacts:
 
 
 OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
-    STATION_REFERENCE: CorrectionFacts("The station's own reference", Identity, auto=0, exportable=True),
+    STATION_REFERENCE: CorrectionFacts("The station's own reference", Identity, auto=4, exportable=True),
     "sparc": CorrectionFacts(
         "SPARC", SPARC, removes="the ways in which the lot's good parts differ", auto=3, exportable=True
     ),
@@ -80,7 +80,7 @@ OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
         SPARC,
         {"recentre": "cell"},
         removes="what the lot's good parts share against training, and the ways in which they differ",
-        auto=4,
+        auto=0,
         exportable=True,
     ),
     "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=2, exportable=True),

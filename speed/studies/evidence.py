@@ -1,10 +1,12 @@
 """Can a lot be trusted before the first bad part? What planted defects decide and foretell, against the truth.
 
-    python -m speed.studies.evidence [--photographs DIR] [--hosts patchcore padim] [--k 8 4 16] [--seeds 1] [--json FILE]
+    python -m speed.studies.evidence [--photographs DIR] [--hosts patchcore padim] [--k 8 4 16] [--seeds 0 1]
+                                     [--products bottle cubes] [--json FILE]
 
-Stations and lots of `speed.studies.lots`. Each lot is calibrated by default (`auto`, 5 % false rejects) from k good parts
+Stations and lots of `speed.studies.lots`; a seed decides parts, lamps, moves and which parts are shown. Each lot is calibrated by default (`auto`, 5 % false rejects) from k good parts
 drawn at random, and judges good and bad parts that nothing has seen. Beside it every candidate is fitted by name, so that
-the choice can be compared with the best there was. A second table hides one bad part among the normals.
+the choice can be compared with the best there was. A second table hides one bad part among the normals. No image is
+encoded twice, so further numbers of normals cost little more than their calibration.
 
 With --json, finished lots are appended to the file, and a second call goes on where the first ended.
 """
@@ -22,9 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from speed.studies.evidence_tables import tables
 from speed.studies.lots import Case, Drawn, cases, draw
+from speed.studies.remember import RememberingEncoder
 
 JUDGED = 48  # good and bad parts of a lot, each
+HALVINGS = 10  # of the judged parts, for a regret without hindsight
 HIDDEN = 4  # lots with one bad part among the normals, and as many without, for each case
 
 
@@ -32,37 +37,59 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     """One lot: what was taken, what it finds, and what every candidate would have been worth."""
     from sparcal.calibration.calibrate import calibrate
     from sparcal.calibration.defaults import AUTO, FALSE_REJECT
-    from sparcal.calibration.selection import candidates
+    from sparcal.calibration.selection import CandidateCorrection, candidates
     from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs = inputs_of(station)
     parts = encode_parts(station, drawn.normals, inputs.reference)
     lot = calibrate(inputs, parts, correction=AUTO, false_reject=FALSE_REJECT, seed=0, progress=lambda *_: None)
     judged = Judged(station, drawn)
-    taken = judged.worth(lot.taken.calibrated)
-    title = (lot.choice.correction, dict(lot.choice.settings))
-    worth = {}
+    taken = CandidateCorrection(lot.choice.correction, lot.choice.settings).title
+    worth, scores = {}, {}
     for candidate in candidates(k):
-        same = (candidate.name, dict(candidate.settings)) == title
-        worth[candidate.title] = taken if same else judged.worth(_fitted(inputs, parts, candidate))
-    scores = judged.scores(lot.taken.calibrated)
+        same = candidate.title == taken
+        calibrated = lot.taken.calibrated if same else _fitted(inputs, parts, candidate)
+        worth[candidate.title], scores[candidate.title] = judged.worth(calibrated)
     limit, test = lot.thresholds[0], lot.self_test
     assert test is not None
+    good, bad = scores[taken]
+    rejected, shown = good > limit.value, np.array(drawn.shown[:JUDGED])
     return {
         "case": case.name,
         "k": k,
-        "taken": lot.choice.correction
-        if not lot.choice.settings
-        else f"{lot.choice.correction} with rank {lot.choice.settings['rank']}",
+        "taken": taken,
         "worth": worth,
-        "found": float((scores[1] > limit.value).mean()),
+        "regret_halves": regret_by_halves(scores, taken),
+        "found": float((bad > limit.value).mean()),
         "planted_found": test.found / test.planted,
         "planted_before": (test.before or 0) / test.planted,
-        "rejected": float((scores[0] > limit.value).mean()),
+        "rejected": float(rejected.mean()),
+        "rejected_shown": float(rejected[shown].mean()) if shown.any() else None,
+        "lamps_shown": float(shown.mean()),
         "basis": limit.basis,
         "ceiling": limit.ceiling,
         "alone": next(check.verdict for check in lot.checks if check.name == "alone"),
     }
+
+
+def regret_by_halves(scores: dict[str, tuple[Any, Any]], taken: str) -> float:
+    """Points of AUROC that half of the judged parts, with their labels, would have gained on the other half.
+
+    The best of several candidates on the same parts is partly the luckiest; on parts that did not choose it, it is not.
+    """
+    from sparcal.bench.metrics import auroc
+
+    def area(title: str, good: Any, bad: Any) -> float:
+        sides = scores[title][0][good], scores[title][1][bad]
+        return 100 * auroc([0] * len(good) + [1] * len(bad), np.concatenate(sides))
+
+    rng, gains = np.random.default_rng(0), []
+    for _ in range(HALVINGS):
+        good, bad = (np.array_split(rng.permutation(len(side)), 2) for side in scores[taken])
+        for first, second in ((0, 1), (1, 0)):
+            best = max(scores, key=lambda title, i=first: area(title, good[i], bad[i]))  # type: ignore[misc]
+            gains.append(area(best, good[second], bad[second]) - area(taken, good[second], bad[second]))
+    return float(np.mean(gains))
 
 
 class Judged:
@@ -74,18 +101,14 @@ class Judged:
         self.good, self.bad = (encode(station.encoder, parts[:JUDGED]) for parts in (drawn.good, drawn.bad))
         self.masks = drawn.masks[:JUDGED]
 
-    def scores(self, calibrated: Any) -> tuple[Any, Any]:
-        """Image scores of good and bad parts."""
-        return tuple(calibrated.score(side.features).image.double().numpy() for side in (self.good, self.bad))
-
-    def worth(self, calibrated: Any) -> tuple[float, float]:
-        """Image AUROC and AU-PRO 0.3, in percent."""
+    def worth(self, calibrated: Any) -> tuple[tuple[float, float], tuple[Any, Any]]:
+        """Image AUROC and AU-PRO 0.3 in percent; image scores of good and bad parts."""
         from sparcal.bench.metrics import aupro, auroc
         from sparcal.imaging.maps import native_map, outside_value
 
         good, bad = (calibrated.score(side.features) for side in (self.good, self.bad))
-        labels = [0] * len(good) + [1] * len(bad)
-        area = auroc(labels, np.concatenate([good.image.double().numpy(), bad.image.double().numpy()]))
+        scores = good.image.double().numpy(), bad.image.double().numpy()
+        area = auroc([0] * len(good) + [1] * len(bad), np.concatenate(scores))
         rule = calibrated.detector.map_rule
         sides, low = ((good, self.good), (bad, self.bad)), outside_value(good.cell)
         maps = (
@@ -94,7 +117,7 @@ class Judged:
             for c, g in zip(s.cell, side.geometries, strict=True)
         )
         blank = [np.zeros(g.native, bool) for g in self.good.geometries]
-        return 100 * area, 100 * aupro([*blank, *self.masks], maps, (0.3,))[0]
+        return (100 * area, 100 * aupro([*blank, *self.masks], maps, (0.3,))[0]), scores
 
 
 def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
@@ -133,16 +156,19 @@ def hide(station: Any, case: Case, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def run(photographs: Path | None, hosts: list[str], sizes: list[int], seeds: int, kept: Path | None) -> None:
+def run(asked: argparse.Namespace) -> None:
     """All lots, printed as they finish."""
+    kept: Path | None = asked.json
     done = _read(kept)
     known = {(row["host"], row["case"], row.get("k"), row["seed"]) for row in done}
-    for seed in range(seeds):
-        everything = cases(photographs, seed=seed)
-        for host in hosts:
+    for seed in asked.seeds:
+        everything = [
+            one for one in cases(asked.photographs, seed=seed) if one.product in (asked.products or [one.product])
+        ]
+        for host in asked.hosts:
             for product, group in _by_product(everything):
                 with tempfile.TemporaryDirectory() as folder:
-                    for case, k, rows in _lots(host, product, group, sizes, seed, known, Path(folder)):
+                    for case, k, rows in _lots(host, product, group, asked.k, seed, known, Path(folder)):
                         marked = [{"host": host, "seed": seed, "product": case.product, **row} for row in rows]
                         done += marked
                         print(
@@ -157,81 +183,21 @@ def run(photographs: Path | None, hosts: list[str], sizes: list[int], seeds: int
 def _lots(
     host: str, product: str, group: list[Case], sizes: list[int], seed: int, known: set[Any], folder: Path
 ) -> Iterator[tuple[Case, int | None, list[dict[str, Any]]]]:
+    from sparcal.hosts import load_host
     from sparcal.station.station import Station
 
     wanted = [(case, k) for case in group for k in (*sizes, None) if (host, case.name, k, seed) not in known]
     if not wanted:
         return
-    station = Station.fit(group[0].train, host, path=folder / product, encoder="bundled")
+    encoder = RememberingEncoder(load_host(host, encoder="bundled")[0])
+    station = Station.fit(group[0].train, host, path=folder / product, encoder=encoder)
     for case, k in wanted:
         if k is None:
             yield case, None, hide(station, case, seed)
             case.forget()
-        else:
+            encoder.forget()
+        elif k < len(case.good):
             yield case, k, [study(station, case, draw(case, k, seed), k)]
-
-
-def tables(rows: list[dict[str, Any]]) -> str:
-    """What was taken and what it is worth; thresholds and forecasts; hidden bad parts; the goals."""
-    lots = [row for row in rows if "taken" in row]
-    return "\n\n".join([_choices(lots), _goals(lots), _hidden([row for row in rows if "bad" in row])])
-
-
-def _choices(lots: list[dict[str, Any]]) -> str:
-    lines = [
-        "| host | lot | k | taken | AUROC (best, own) | AU-PRO (best, own) | found | planted found (before) | good rejected |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in lots:
-        (area, pro), worth = row["worth"][row["taken"]], row["worth"].values()
-        own = row["worth"]["identity"]
-        lines.append(
-            f"| {row['host']} | {row['case']} | {row['k']} | {row['taken']} | {area:.1f} ({max(a for a, _ in worth):.1f}, "
-            f"{own[0]:.1f}) | {pro:.1f} ({max(p for _, p in worth):.1f}, {own[1]:.1f}) | {row['found']:.0%} | "
-            f"{row['planted_found']:.0%} ({row['planted_before']:.0%}) | {row['rejected']:.0%} |"
-        )
-    return "\n".join(lines)
-
-
-def _goals(lots: list[dict[str, Any]]) -> str:
-    lines = [
-        "| lots | n | regret mean, worst | below own, worst | planted - truly found: mean absolute, mean | good rejected: mean, "
-        "worst | above their bound |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in lots:
-        for name in ("all", f"k = {row['k']}", row["host"], row["product"], row["case"].split(", ", 1)[-1]):
-            groups[name].append(row)
-    for name, group in groups.items():
-        area = np.array([row["worth"][row["taken"]][0] for row in group])
-        best = np.array([max(a for a, _ in row["worth"].values()) for row in group])
-        own = np.array([row["worth"]["identity"][0] for row in group])
-        gap = np.array([row["planted_found"] - row["found"] for row in group])
-        rejected = np.array([row["rejected"] for row in group])
-        above = sum(row["rejected"] > row["ceiling"] for row in group)
-        lines.append(
-            f"| {name} | {len(group)} | {(best - area).mean():.1f}, {(best - area).max():.1f} | {(own - area).max():.1f} | "
-            f"{np.abs(gap).mean():.1%}, {gap.mean():+.1%} | {rejected.mean():.1%}, {rejected.max():.0%} | {above} |"
-        )
-    return "\n".join(lines)
-
-
-def _hidden(rows: list[dict[str, Any]]) -> str:
-    lines = [
-        "| host | lots | with a bad part | named | named or pointed out | good parts accused in lots |",
-        "|---|---|---|---|---|---|",
-    ]
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[row["host"], row["case"]].append(row)
-    for (host, name), group in groups.items():
-        bad = [row for row in group if row["bad"]]
-        lines.append(
-            f"| {host} | {name} | {len(bad)} | {sum(row['named'] for row in bad)} | {sum(row['pointed'] for row in bad)} | "
-            f"{sum(row['accused'] for row in group)} in {len(group)} |"
-        )
-    return "\n".join(lines)
 
 
 def _by_product(everything: list[Case]) -> list[tuple[str, list[Case]]]:
@@ -254,11 +220,11 @@ def main() -> None:
     parser.add_argument("--photographs", type=Path, help="a folder with bottle and dobot_cubes")
     parser.add_argument("--hosts", nargs="+", default=["patchcore", "padim", "subspacead"])
     parser.add_argument("--k", nargs="+", type=int, default=[8, 4, 16])
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--products", nargs="+", help="only these; all unless given")
     parser.add_argument("--json", type=Path, help="keep finished lots here")
-    asked = parser.parse_args()
     torch.set_num_threads(1)
-    run(asked.photographs, asked.hosts, asked.k, asked.seeds, asked.json)
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":

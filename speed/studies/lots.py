@@ -48,6 +48,7 @@ class Case:
         load_train: images the station is fitted on.
         load_good: good parts of the lot, normals among them.
         load_bad: defective parts of the lot and their masks.
+        lamps: number of the lamp over each good part; empty where all have one.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Case:
     load_train: Callable[[], list[Image]]
     load_good: Callable[[], list[Image]]
     load_bad: Callable[[], tuple[list[Image], list[Mask]]]
+    lamps: tuple[int, ...] = ()
 
     @property
     def train(self) -> list[Image]:
@@ -85,12 +87,17 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A lot as a study uses it: `normals` to calibrate on, and parts to judge."""
+    """A lot as a study uses it: `normals` to calibrate on, and parts to judge.
+
+    Args:
+        shown: whether the lamp over each good part was over one of the normals too.
+    """
 
     normals: list[Image]
     good: list[Image]
     bad: list[Image]
     masks: list[Mask]
+    shown: list[bool]
 
 
 def cases(photographs: Path | None, *, seed: int = 0) -> list[Case]:
@@ -120,11 +127,14 @@ def draw(case: Case, k: int, seed: int) -> Drawn:
         raise DataError(f"draw needs from 1 to {len(case.good) - 1} normals of {case.name}, got {k}: ask for others.")
     rng = np.random.default_rng([seed, k])
     order, bad = rng.permutation(len(case.good)), rng.permutation(len(case.bad))[:SHOWN_BAD]
+    lamps = case.lamps or (0,) * len(case.good)
+    over_normals = {lamps[i] for i in order[:k]}
     return Drawn(
         normals=[case.good[i] for i in order[:k]],
         good=[case.good[i] for i in order[k : k + SHOWN_GOOD]],
         bad=[case.bad[i] for i in bad],
         masks=[case.masks[i] for i in bad],
+        shown=[lamps[i] in over_normals for i in order[k : k + SHOWN_GOOD]],
     )
 
 
@@ -146,7 +156,8 @@ def rendered_case(product: ProductName, condition: str, seed: int, train: Callab
     lamps = LOT_LIGHTS if "lamps" in condition else (TRAINING_LIGHT,)
     if condition == "one lamp":
         lamps = (LOT_LIGHTS[rng.integers(len(LOT_LIGHTS))],)
-    over = [lamps[i] for i in mixed(rng, GOOD + BAD, len(lamps))]
+    numbers = mixed(rng, GOOD + BAD, len(lamps))
+    over = [lamps[i] for i in numbers]
     kinds = list(PRODUCTS[product].defects)
     strengths, extents = rng.uniform(0.4, 1, BAD), np.exp(rng.uniform(np.log(0.5), np.log(1.3), BAD))
     shift = lot_offset("moved" if "moved" in condition else "none", SIZE)
@@ -172,7 +183,7 @@ def rendered_case(product: ProductName, condition: str, seed: int, train: Callab
         ]
         return [part.image for part in parts], [part.mask for part in parts]
 
-    return Case(f"{product}, {condition}", product, condition, train, good, bad)
+    return Case(f"{product}, {condition}", product, condition, train, good, bad, tuple(numbers[:GOOD]))
 
 
 def bottle_cases(folder: Path, seed: int) -> list[Case]:
@@ -190,7 +201,8 @@ def bottle_cases(folder: Path, seed: int) -> list[Case]:
         shift = draw_shift(rng) if "moved" in condition else (0, 0)
         count = {"one lamp": 1, "lamps": LAMPS, "lamps+moved": LAMPS}.get(condition, 0)
         recipes = [draw_recipe(rng, shift=shift) for _ in range(count)] or [Recipe(shift=shift)]
-        over = [recipes[i] for i in mixed(rng, len(sound) + len(spoilt), len(recipes))]
+        numbers = mixed(rng, len(sound) + len(spoilt), len(recipes))
+        over = [recipes[i] for i in numbers]
 
         def good() -> list[Image]:
             return [relight(read_photograph(path), over[i], seed=i) for i, path in enumerate(sound)]
@@ -200,7 +212,7 @@ def bottle_cases(folder: Path, seed: int) -> list[Case]:
             images = [relight(read_photograph(path), over[first + i], seed=first + i) for i, path in enumerate(spoilt)]
             return images, [move_mask(read_mask(path), shift) for path in spoilt]
 
-        return Case(f"bottle, {condition}", "bottle", condition, train, good, bad)
+        return Case(f"bottle, {condition}", "bottle", condition, train, good, bad, tuple(numbers[: len(sound)]))
 
     return [case(number, condition) for number, condition in enumerate(CONDITIONS)]
 

@@ -42,14 +42,18 @@ def parts_of(kind: str, seed: int, good: int, bad: int) -> tuple[list[Any], list
 def judge_lot(station: Any, kind: str, seed: int, good: int) -> list[dict[str, Any]]:
     """Calibrate one lot, and one row for each rate: how many good and bad parts are rejected, and what was promised."""
     from sparcal.calibration.thresholds import find_threshold
+    from sparcal.corrections import STATION_REFERENCE
 
     sound, spoilt = parts_of(kind, seed, 8 + good, 24)
     lot = station.calibrate(sound[:8], f"{kind} {seed}")
     record = lot.record
+    named = next(check.images for check in record.checks if check.name == "alone")
+    corrected = record.correction != STATION_REFERENCE
+    alone = [corrected and name in named for name, _ in record.images]
     good_scores, bad_scores = (np.array([one.score for one in lot.score(parts)]) for parts in (sound[8:], spoilt))
     found = []
     for rate in RATES:
-        threshold = find_threshold(record.image.own, record.image.lot, rate)
+        threshold = find_threshold(record.image.own, record.image.lot, rate, alone=alone)
         assert threshold.supported is not None
         found.append(
             {

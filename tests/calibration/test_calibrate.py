@@ -62,7 +62,9 @@ def test_auto_compares_every_candidate_and_takes_one_of_them(inputs, shown):
 def test_the_threshold_and_the_self_test_rest_on_parts_left_out(inputs, shown):
     outcome = run(inputs, shown[8], "sparc-recentred")
     lot = outcome.taken.lot
-    expected = find_threshold(outcome.taken.own[0].numpy(), lot.good.image.tolist(), 0.05)
+    alone = screen(inputs, shown[8]).alone
+    assert len(alone) == 8
+    expected = find_threshold(outcome.taken.own[0].numpy(), lot.good.image.tolist(), 0.05, alone=alone)
     assert outcome.thresholds[0] == expected
     assert outcome.self_test.planted == 20
     assert outcome.self_test.seed == 4
@@ -84,6 +86,8 @@ def test_a_correction_that_was_named_is_taken_with_its_settings(inputs, shown):
 
 def test_the_stations_own_reference_needs_nothing_left_out(inputs, shown):
     outcome = run(inputs, shown[8], STATION_REFERENCE)
+    # It has seen none of the lot's lights, so every part counts, alone or not.
+    assert outcome.thresholds[0] == find_threshold(inputs.own[0].numpy(), outcome.lot_base.tolist(), 0.05)
     assert outcome.taken.lot.good.image.tolist() == outcome.lot_base.tolist()
     assert outcome.taken.own is inputs.own
     assert outcome.self_test.found == outcome.self_test.before

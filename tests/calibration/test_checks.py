@@ -20,6 +20,7 @@ from sparcal.calibration.checks import (
     check_self_test,
     check_shift,
     check_threshold,
+    stands_alone,
 )
 from sparcal.calibration.choice import Choice, Trial
 from sparcal.calibration.detection_curve import detection_curve
@@ -154,6 +155,8 @@ def test_a_part_under_a_light_of_its_own_is_named_and_what_to_do():
     assert (check.verdict, check.images) == ("look", ("part-7.png",))
     assert check.sentence.startswith("part-7.png is the only one of its kind: ")
     assert "show another part under the same light" in check.sentence
+    assert "about 1 in 8 of the parts to come are of a kind that nobody has shown" in check.sentence
+    assert stands_alone(lot, 0.1) == [False] * 7 + [True]
     lot[1] *= 4
     assert "part-1.png, part-7.png are each the only one of their kind" in check_alone(lot, 0.1, names(8)).sentence
 
@@ -215,6 +218,8 @@ def test_a_part_that_alone_puts_the_threshold_up_is_named():
     check = check_threshold(find_threshold(own, scores, 0.05), scores, names(8))
     assert (check.verdict, check.images) == ("look", ("part-3.png",))
     assert "part-3.png alone puts it there, 2.4 times the median of the normals" in check.sentence
+    alone = [number == 3 for number in range(8)]  # the check `alone` names it already
+    assert check_threshold(find_threshold(own, scores, 0.05, alone=alone), scores, names(8), alone=alone).images == ()
     scores[3] = 107
     assert check_threshold(find_threshold(own, scores, 0.05), scores, names(8)).images == ()
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -19,6 +19,7 @@ def promise(parts: int = 40) -> Threshold:
     return find_threshold(np.linspace(1, 2, parts), [], 0.05)
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 0.9), st.integers(0, 60), st.data())
 def test_the_stake_is_the_mean_likelihood_ratio(rate: float, judged: int, data: st.DataObject) -> None:
     rejected = data.draw(st.integers(0, judged))
@@ -30,6 +31,7 @@ def test_the_stake_is_the_mean_likelihood_ratio(rate: float, judged: int, data: 
     assert stake_against(rate, judged, rejected) == pytest.approx(slow, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 0.9), st.integers(0, 40), st.data())
 def test_a_promise_that_holds_just_so_leaves_the_bet_fair(rate: float, judged: int, data: st.DataObject) -> None:
     rejected = data.draw(st.integers(0, judged))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparcal.calibration.threshold_effect import counted, effect_of
+from sparcal.calibration.threshold_effect import counted, effect_of, rejected_share
 
 OWN, LOT = [1.0, 2.0, 3.0], [4.0, 5.0]
 
@@ -36,3 +36,9 @@ def test_a_part_at_the_threshold_passes(threshold, sentence):
 
 def test_without_a_self_test_nothing_is_said_about_defects():
     assert effect_of(4.0, LOT, None).sentence == "rejects 1 of 2 good parts"
+
+
+@pytest.mark.parametrize(("threshold", "rejected"), [(0.0, 4), (2.0, 2), (2.5, 2), (9.0, 0)])
+def test_the_share_that_a_threshold_rejects(threshold, rejected):
+    assert rejected_share([1.0, 2.0, 3.0, 4.0], threshold) == (rejected, 4)
+    assert rejected_share([], threshold) == (0, 0)
