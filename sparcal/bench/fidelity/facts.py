@@ -136,6 +136,11 @@ FACTS: tuple[Fact, ...] = (
         _SUBSPACE,
         ("weights", "vit_giant_patch14_reg4_dinov2.lvd142m", _encoder("subspacead", "model")),
         ("blocks averaged, zero-based", (22, 23, 24, 25, 26, 27, 28), _encoder("subspacead", "layers")),
+        (
+            "blocks averaged on other networks, from the end",
+            (-18, -17, -16, -15, -14, -13, -12),
+            lambda: HOSTS["subspacead"].recipe.fill(parse_spec("timm:other"), blocks=24).layers,
+        ),
         ("no final LayerNorm", False, _encoder("subspacead", "norm")),
         ("squashed input", ("square", 672, None), _encoder("subspacead", *_GEOMETRY)),
         ("explained variance", 0.99, _detector("subspacead", "explained")),

@@ -164,6 +164,12 @@ def test_pictures_are_kept_of_seed_0_only():
             "The host musc has no reference that on=ref",
         ),
         (HEAD + UNITS.replace("padim", "features") + 'variants = ["rank=2"]\n', "diagnoses SPARC as it is, got rank=2"),
+        (
+            HEAD
+            + UNITS.replace("padim", "features").replace('"patchcore", ', "")
+            + 'variants = ["setting=coreset:0.5"]\n',
+            "The host features has no detector, got setting=coreset: leave it out",
+        ),
         (HEAD + UNITS + 'variants = ["source=train+full-normal"]\n', "full-normal is about normals of the test split"),
         (HEAD + UNITS + 'variants = ["full-normal+scene-disjoint"]\n', "full-normal shows every good scene"),
         (
