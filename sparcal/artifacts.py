@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sparcal.devices import find_device
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
 
@@ -44,13 +45,17 @@ def save(thing: object, path: str | Path) -> Path:
     return target
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path, *, device: str | torch.device = "cpu") -> Any:
     """The correction or detector that `save` wrote to `path`; its bytes are checked, and no code of it is run.
+
+    Args:
+        device: where its tensors go; see `sparcal.devices`.
 
     >>> from sparcal import SPARC, load, save
     >>> load(save(SPARC(rank=3), "sparc.safetensors"))
     SPARC(rank=3, on='both', recentre='none')
     """
+    place = find_device(device)
     source = Path(path)
     if not source.is_file():
         raise ArtifactError(f"The artifact {source} was expected to be a file, got none there: check the path.")
@@ -72,7 +77,7 @@ def load(path: str | Path) -> Any:
     if _digest(description, tensors) != digest:
         raise ArtifactError(f"The artifact {source} does not match its own digest, so it was changed or damaged.")
     try:
-        return _build(description, "", tensors)
+        return _build(description, "", {name: tensor.to(place) for name, tensor in tensors.items()})
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"The artifact {source} cannot be rebuilt: {error}.") from error
 
@@ -98,10 +103,10 @@ def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[st
         if not name.endswith("_"):
             continue
         if isinstance(value, Tensor):
-            tensors[prefix + name] = value.contiguous().clone()
+            tensors[prefix + name] = value.cpu().contiguous().clone()
             state[name] = {"tensor": True}
         elif isinstance(value, tuple) and value and all(isinstance(part, Tensor) for part in value):
-            tensors.update({f"{prefix}{name}.{i}": part.contiguous().clone() for i, part in enumerate(value)})
+            tensors.update({f"{prefix}{name}.{i}": part.cpu().contiguous().clone() for i, part in enumerate(value)})
             state[name] = {"tensors": len(value)}
         elif is_dataclass(value):
             state[name] = {"object": _describe(value, f"{prefix}{name}/", tensors)}

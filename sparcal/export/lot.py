@@ -116,7 +116,7 @@ def difference_from_library(path: Path, model: LotModel, probe: Tensor) -> dict[
     import numpy as np
 
     scores, maps = model.score(probe)
-    expected = {"score": scores.image.numpy(), "map": maps.numpy(), "cells": scores.cell.numpy()}
+    expected = {"score": scores.image.cpu().numpy(), "map": maps.cpu().numpy(), "cells": scores.cell.cpu().numpy()}
     run = runner.open_graph(path)
     difference = dict.fromkeys(expected, 0.0)
     for count in sorted({1, len(probe)}):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import save
@@ -21,6 +22,7 @@ from sparcal.calibration.planted_parts import PlantedParts, plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import Identity
+from sparcal.devices import encoder_device, float64_device
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, write_record
@@ -128,7 +130,7 @@ def fit_reference(
     _require_enough(intake)
     encoder, detector = host
     keys = [digest for _, digest in intake.images]
-    features = load_features(store, keys)
+    features = load_features(store, keys, float64_device(encoder_device(encoder)))
     geometries = [store.note(key).geometry for key in keys]
     fitted = step(copy.copy(detector).fit(features))
     folds = step(make_folds(detector, features, workers=workers))
@@ -249,19 +251,19 @@ def load_folds(path: Path, n: int) -> Folds:
 
 
 def _save_rows(folds: Folds, path: Path) -> Path:
-    save_file({f"rows{number}": rows.contiguous() for number, rows in enumerate(folds.rows)}, path)
+    save_file({f"rows{number}": rows.cpu().contiguous() for number, rows in enumerate(folds.rows)}, path)
     return path
 
 
-def load_features(store: FeatureStore, keys: Sequence[str]) -> Features:
-    """All training features as float32, or a DataError where there is not enough memory to work with them."""
+def load_features(store: FeatureStore, keys: Sequence[str], device: torch.device) -> Features:
+    """All training features as float32 on a device, or a DataError where there is not enough memory to work with them."""
     floats = sum(h * w * d for h, w, d in store.grids or ())
     require_memory(
         4 * WORKING_COPIES * floats * len(keys),
         f"A station of {len(keys)} images",
         "fit on fewer images, or on a machine with more memory",
     )
-    return store.load(keys)
+    return store.load(keys).to(device)
 
 
 def encoder_text(encoder: str | Encoder | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
 from sparcal.calibration.thresholds import Threshold, by_hand
-from sparcal.errors import ArtifactError, DataError, WeightsError
+from sparcal.errors import ArtifactError
 from sparcal.files.json_record import now, read_json, write_json
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.find import image_sources
@@ -21,6 +21,8 @@ from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
 
 if TYPE_CHECKING:
+    import torch
+
     from sparcal.calibration.calibrate import Progress
     from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
@@ -37,6 +39,7 @@ class Station:
         digest: of `record`; lots name it, so that one can tell what they were calibrated from.
         workers: threads that read, encode and score; give torch one thread each when there are several.
         given: an encoder that is at hand already, and `weights` where a named one finds its file now.
+        device_name: as it was asked for; `device` is what it means here.
     """
 
     folder: StationFolder
@@ -45,6 +48,7 @@ class Station:
     workers: int = 1
     given: Encoder | None = None
     weights: str | Path | None = None
+    device_name: str = AUTO
 
     @classmethod
     def fit(  # noqa: PLR0913
@@ -58,6 +62,7 @@ class Station:
         detector: Detector | None = None,
         operator: str | None = None,
         workers: int = 1,
+        device: str = AUTO,
         progress: Progress | None = None,
     ) -> Self:
         """Encode good parts, fit the host on them, and write a station.
@@ -70,6 +75,7 @@ class Station:
             encoder: another encoder than the host's own, for instance "bundled"; an object must be given to `open` too.
             weights: a local weight file for the encoder.
             detector: another configuration than the host's own, unfitted.
+            device: auto, cpu, cuda, cuda:1 or mps: where encoder, correction and search compute; not kept.
             progress: called with images done and images in all, then with steps of fitting and steps in all.
         """
         from sparcal.station.features import FeatureStore
@@ -79,7 +85,7 @@ class Station:
         folder = StationFolder(Path(path))
         folder.prepare()
         sources = image_sources(images)
-        found, configured = host_parts(host, encoder, weights)
+        found, configured = host_parts(host, encoder, weights, device)
         about = {
             "host": host,
             "encoder": encoder_text(encoder),
@@ -92,7 +98,7 @@ class Station:
             intake = take_in(store, found, sources, workers=workers, progress=progress)
             parts = found, detector or configured
             fit_reference(folder, store, parts, intake, about, workers=workers, progress=progress)
-        return cls.open(path, encoder=found, workers=workers)
+        return cls.open(path, encoder=found, workers=workers, device=device)
 
     @classmethod
     def open(
@@ -102,19 +108,23 @@ class Station:
         encoder: Encoder | None = None,
         weights: str | Path | None = None,
         workers: int = 1,
+        device: str = AUTO,
     ) -> Self:
         """The station in a folder.
 
         Args:
             encoder: for stations that were fitted with an encoder object, or to share a loaded one.
             weights: where the encoder's weights are now, if not where they were.
+            device: as in `fit`; another one than the station was fitted on will do.
         """
         folder = StationFolder(Path(path))
         written = folder.read_station()
         folder.sweep()
-        station = cls(folder, StationRecord.from_json(written), written["digest"], workers, encoder, weights)
-        if encoder is not None:
-            station._check_encoder(encoder)
+        station = cls(folder, StationRecord.from_json(written), written["digest"], workers, encoder, weights, device)
+        if encoder is not None or device != AUTO:  # what does not fit is refused now, not half way
+            from sparcal.station.host_parts import check_parts
+
+            check_parts(station.path, station.record, encoder, device)
         return station
 
     @property
@@ -128,19 +138,20 @@ class Station:
         return self.record.grids
 
     @cached_property
+    def device(self) -> torch.device:
+        """Where the encoder computes, and correction and search with it."""
+        from sparcal.station.host_parts import station_device
+
+        return station_device(self.given, self.device_name)
+
+    @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
+        from sparcal.station.host_parts import recorded_encoder
+
         if self.given is not None:
             return self.given
-        if self.record.encoder == "":
-            raise WeightsError(
-                f"The station {self.path} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
-            )
-        from sparcal.station.host_parts import host_parts
-
-        encoder, _ = host_parts(self.record.host, self.record.encoder, self.weights or self.record.weights)
-        self._check_encoder(encoder)
-        return encoder
+        return recorded_encoder(self.path, self.record, self.weights, self.device_name)
 
     @cached_property
     def detector(self) -> Detector:
@@ -171,7 +182,7 @@ class Station:
                 about["operator"] = operator
                 own = self.encoder, self.detector
                 fit_reference(self.folder, store, own, intake, about, workers=self.workers, progress=progress)
-        return type(self).open(self.path, encoder=self.encoder, workers=self.workers)
+        return type(self).open(self.path, encoder=self.encoder, workers=self.workers, device=self.device_name)
 
     def calibrate(
         self,
@@ -198,10 +209,6 @@ class Station:
 
         title = clean_name(name)
         request = Request(title, correction, false_reject, operator, activate)
-        if self.folder.lot(title).exists():
-            raise DataError(
-                f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
-            )
         calibrate_lot(self, image_sources(normals), request, progress)
         return self.lot(title)
 
@@ -286,10 +293,3 @@ class Station:
         store = FeatureStore(self.folder.features, self.record.encoder_id)
         store.refresh()
         return store
-
-    def _check_encoder(self, encoder: Encoder) -> None:
-        if encoder.id != self.record.encoder_id:
-            raise WeightsError(
-                f"The station {self.path} was fitted with the encoder {self.record.encoder_id}, got {encoder.id}: "
-                "give it the same encoder and weights."
-            )
