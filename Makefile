@@ -8,13 +8,14 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo docs docs-check pictures test test-all test-anomalib test-lowest test-highest release-check speed browser \
+.PHONY: help demo docs docs-check pictures test test-all test-gpu test-anomalib test-lowest test-highest release-check speed browser \
 	lint format lock lock-anomalib lock-lowest clean
 
 help:
 	@echo "make demo      render a shifted lot, calibrate, compare; opens as demo/index.html"
 	@echo "make test      all fast tests, and how much of the package they reach"
 	@echo "make test-all  all tests, the slow ones too"
+	@echo "make test-gpu  what a graphics card computes against the processor; needs one"
 	@echo "make test-anomalib  the tests with anomalib, in an environment of their own"
 	@echo "make test-lowest    the fast tests on the lowest allowed versions of all dependencies"
 	@echo "make test-highest   the fast tests on the newest versions that there are"
@@ -79,6 +80,10 @@ release-check: $(READY)
 	env/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		"$$(echo ./*.whl)[server,export]" && \
 	env/bin/python walk.py
+
+# Needs a card that PyTorch can use; every other target leaves cards alone.
+test-gpu: $(READY)
+	SPARCAL_TEST_GPU=1 $(BIN)/python -m pytest tests/system/test_on_a_card.py
 
 # The page is tested in a real browser; SPARCAL_NO_BROWSER=1 leaves those tests out.
 BROWSERS := chromium chromium-browser google-chrome

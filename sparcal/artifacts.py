@@ -31,6 +31,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sparcal.devices import find_device
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
 from sparcal.settings import instance_of, with_article
@@ -88,18 +89,19 @@ def is_foreign(kind: type) -> bool:
     return kind.__module__.split(".")[0] != "sparcal"
 
 
-def load(path: str | Path, *, kinds: Iterable[type] = ()) -> Any:
+def load(path: str | Path, *, kinds: Iterable[type] = (), device: str | torch.device = "cpu") -> Any:
     """The correction or detector that `save` wrote to `path`; its bytes are checked, and no code of it is run.
 
     Args:
         kinds: classes that may be made from the file, besides sparcal's own and registered ones.
+        device: where its tensors go; see `sparcal.devices`.
 
     >>> from sparcal import SPARC, load, save
     >>> load(save(SPARC(rank=3), "sparc.safetensors"))
     SPARC(rank=3, on='both', recentre='none')
     """
     instance_of(path, "load's path", (str, Path))
-    known = _kinds(kinds)
+    known, place = _kinds(kinds), find_device(device)
     source = Path(path)
     if not source.is_file():
         raise ArtifactError(f"The artifact {source} was expected to be a file, got none there: check the path.")
@@ -121,7 +123,7 @@ def load(path: str | Path, *, kinds: Iterable[type] = ()) -> Any:
     if _digest(description, tensors) != digest:
         raise ArtifactError(f"The artifact {source} does not match its own digest, so it was changed or damaged.")
     try:
-        return _build(description, "", tensors, known)
+        return _build(description, "", {name: tensor.to(place) for name, tensor in tensors.items()}, known)
     except ArtifactError as error:
         raise ArtifactError(f"The artifact {source} {error}") from error
     except Exception as error:  # a stranger's file may hold anything, and a stranger's class may raise anything
@@ -175,10 +177,12 @@ def _held(values: Mapping[str, object], kind: str, prefix: str, tensors: dict[st
     held: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Tensor):
-            tensors[prefix + name] = value.detach().contiguous().clone()
+            tensors[prefix + name] = value.detach().cpu().contiguous().clone()
             held[name] = {"tensor": True}
         elif isinstance(value, tuple) and value and all(isinstance(part, Tensor) for part in value):
-            tensors.update({f"{prefix}{name}.{i}": part.detach().contiguous().clone() for i, part in enumerate(value)})
+            tensors.update(
+                {f"{prefix}{name}.{i}": part.detach().cpu().contiguous().clone() for i, part in enumerate(value)}
+            )
             held[name] = {"tensors": len(value)}
         elif isinstance(value, Savable) or _by_convention(value):
             held[name] = {"object": _describe(value, f"{prefix}{name}/", tensors)}

@@ -12,7 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, get_args
 
+import torch
+
+from sparcal.devices import AUTO_DEVICE
 from sparcal.encoders import Recipe, load_encoder, parse_spec
+from sparcal.encoders.spec import ComputePrecision
 from sparcal.errors import DataError
 from sparcal.plugins import plugins
 from sparcal.settings import instance_of, mapping, one_of, text
@@ -177,6 +181,8 @@ def load_host(
     prompts: str | Path | None = None,
     category: str | None = None,
     settings: Mapping[str, object] | None = None,
+    device: str | torch.device = AUTO_DEVICE,
+    precision: ComputePrecision | None = None,
 ) -> tuple[Encoder, Detector]:
     """The encoder and the unfitted detector of a host, ready for `encode` and `score_lot`.
 
@@ -186,13 +192,21 @@ def load_host(
         prompts: the learned prompt file of AnomalyCLIP.
         category: what the images show, in words; gives WinCLIP its texts, which its default mode does not need.
         settings: fields of the detector, by name; the encoder follows what they need.
+        device: where the encoder computes, and the detector with it; as in `load_encoder`, like `precision`.
 
     >>> encoder, detector = load_host("patchcore", encoder="bundled", settings={"coreset": 0.25})
     >>> type(detector).__name__, detector.coreset
     ('PatchCore', 0.25)
     """
     return build_host(
-        find_host(name), encoder=encoder, weights=weights, prompts=prompts, category=category, settings=settings
+        find_host(name),
+        encoder=encoder,
+        weights=weights,
+        prompts=prompts,
+        category=category,
+        settings=settings,
+        device=device,
+        precision=precision,
     )
 
 
@@ -204,6 +218,8 @@ def build_host(
     prompts: str | Path | None,
     category: str | None,
     settings: Mapping[str, object] | None,
+    device: str | torch.device = AUTO_DEVICE,
+    precision: ComputePrecision | None = None,
 ) -> tuple[Encoder, Detector]:
     """As `load_host`, for a host that need not be one of the nine."""
     from sparcal.detectors import for_cell_pixels
@@ -214,7 +230,13 @@ def build_host(
             f"The host {host.name} takes {needs}, got {prompts or 'none'}: set --prompts (prompts= in Python)."
         )
     detector = make_detector(host, settings or {})
-    loaded = load_encoder(encoder_for(detector, encoder or host.encoder), weights=weights, recipe=host.recipe)
+    loaded = load_encoder(
+        encoder_for(detector, encoder or host.encoder),
+        weights=weights,
+        recipe=host.recipe,
+        device=device,
+        precision=precision,
+    )
     detector = for_cell_pixels(detector, loaded.cell_pixels)
     return loaded, _with_texts(detector, loaded, prompts=prompts, category=category)
 

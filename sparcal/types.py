@@ -107,6 +107,10 @@ class Features:
         """The same images with every level changed; `cls` stays."""
         return type(self)(tuple(change(x) for x in self.levels), self.cls)
 
+    def to(self, device: torch.device | str) -> Self:
+        """The same features on a device."""
+        return type(self)(tuple(x.to(device) for x in self.levels), None if self.cls is None else self.cls.to(device))
+
     @classmethod
     def cat(cls, parts: Sequence[Features]) -> Self:
         """All images of `parts`, in order."""

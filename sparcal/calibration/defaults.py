@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AUTO = "auto"  # the correction under which planted defects stand out best
+AUTO = "auto"  # of corrections, the one under which planted defects stand out best; of devices, a card if there is one
 FALSE_REJECT = 0.05  # share of good parts that may be rejected
 OWN_REFERENCE = "identity"  # sparcal.corrections.STATION_REFERENCE, whose module needs torch
 PLANTED = 64  # plain defects of a self-test; faint ones come on top

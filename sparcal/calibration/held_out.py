@@ -135,7 +135,7 @@ def without_fold(calibrated: CalibratedDetector, reference: Features, folds: Fol
     detector, correction = calibrated.detector, calibrated.correction
     if not (keeps_rows(detector) and folds.rows):
         return copy.copy(detector).fit(reference_side(correction, reference[others]))
-    cells, rows = cells_of_grid(reference), folds.rows[number]
+    cells, rows = cells_of_grid(reference), folds.rows[number].cpu()
     at = torch.tensor(others)[rows // cells] * cells + rows % cells  # where they lie among all images
     return on_rows(detector, correction, thin_out(reference, at), added_rows(calibrated, reference))
 
@@ -261,7 +261,8 @@ def _few_of(left_out: Sequence[int], limit: int | None, folds: int) -> list[int]
 
 
 def _joined(scores: Sequence[Scores]) -> Scores:
-    return Scores(torch.cat([one.image for one in scores]), torch.cat([one.cell for one in scores]))
+    """All scores on the processor, where these few numbers are weighed against each other."""
+    return Scores(torch.cat([one.image for one in scores]).cpu(), torch.cat([one.cell for one in scores]).cpu())
 
 
 def _others(n: int, gone: Sequence[int]) -> list[int]:

@@ -54,7 +54,7 @@ def added_rows(calibrated: CalibratedDetector, reference: Features) -> Tensor:
     assert keeps_rows(detector)
     count = len(reference_side(correction, reference[:1])) - 1  # normals that the correction adds
     if count == 0:
-        return torch.empty(0, dtype=torch.long)
+        return detector.rows[:0]
     last = int(detector.rows.max()) // cells_of_grid(reference) + 1
     first = (last - count) * cells_of_grid(reference)
     return detector.rows[detector.rows >= first] - first
@@ -71,7 +71,7 @@ def _rows_of_added(corrected: Features, m: int) -> Tensor:
     """Rows that cover the images which a correction has added after the first m, counted from these."""
     points = corrected.levels[0][m:].flatten(0, 2)
     if len(points) == 0:
-        return torch.empty(0, dtype=torch.long)
+        return torch.empty(0, dtype=torch.long, device=points.device)
     size = max(1, min(ADDED_LIMIT, round(ADDED_SHARE * len(points))))
     return greedy_coreset(points, size).sort().values
 

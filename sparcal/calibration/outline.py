@@ -43,7 +43,7 @@ def find_outline(reference: Features) -> Outline:
     coarse = adaptive_avg_pool2d(mean.permute(2, 0, 1), (min(GRID, h), min(GRID, w))).permute(1, 2, 0)
     coarse = coarse / coarse.std(dim=(0, 1)).clamp_min(torch.finfo(torch.float64).tiny)
     corners = coarse[[0, 0, -1, -1], [0, -1, 0, -1]]  # (4, d)
-    distance = torch.cdist(coarse.flatten(0, 1), corners).amin(dim=1).reshape(coarse.shape[:2]).numpy()
+    distance = torch.cdist(coarse.flatten(0, 1), corners).amin(dim=1).reshape(coarse.shape[:2]).cpu().numpy()
     far = distance > otsu(distance.ravel())
     everywhere = np.ones((h, w), bool)
     if not far.any() or float(torch.cdist(corners, corners).max()) > ALIKE * float(distance[far].mean()):

@@ -36,12 +36,13 @@ def thin_out(reference: Features, rows: Tensor) -> ThinReference:
     """
     level = reference.levels[0]
     h, w, d = level.shape[1:]
+    rows = rows.to(level.device)
     cell = rows % (h * w)
     order = cell.argsort(stable=True)
     counts = torch.bincount(cell, minlength=h * w)
     starts = counts.cumsum(0) - counts
     slot = torch.empty_like(rows)
-    slot[order] = torch.arange(len(rows)) - starts[cell[order]]
+    slot[order] = torch.arange(len(rows), device=rows.device) - starts[cell[order]]
     packed = level.new_zeros(int(counts.max()), h * w, d)
     packed[slot, cell] = level.flatten(0, 2)[rows]
     return ThinReference(Features((packed.reshape(-1, h, w, d),)), slot * (h * w) + cell)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import CallError, Json, print_json, say, wrong_call
+from sparcal.cli.console import CallError, Device, Json, print_json, say, wrong_call
+from sparcal.devices import AUTO_DEVICE
 from sparcal.files.names import visible
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Units at once; by defa
 Threads = Annotated[int | None, typer.Option(min=1, help="Of each unit; by default cores / workers.")]
 Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; auto finds it. Default: start one.")]
 Gpus = Annotated[float, typer.Option(min=0, help="Ray: GPUs that each unit reserves.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default cuda with --num-gpus, else cpu.")]
 Cache = Annotated[Path | None, typer.Option(help="Folder of features; by default in the user's cache.")]
 CacheLimit = Annotated[float, typer.Option(min=0.001, help="Gigabytes that the cache may hold.")]
 CachePrecision = Annotated[str, typer.Option(help="Of cached features: float32, or float16 in half the room.")]
@@ -78,7 +78,7 @@ def run_experiment(
     threads: Threads = None,
     address: Address = None,
     num_gpus: Gpus = 0.0,
-    device: Device = None,
+    device: Device = AUTO_DEVICE,
     cache: Cache = None,
     cache_limit: CacheLimit = 100.0,
     precision: CachePrecision = "float32",
@@ -104,7 +104,7 @@ def run_experiment(
         overrides = Overrides(
             _by_host(encoder), _by_host(weights), _pairs("--prompts", prompts), limit_categories, limit_seeds
         )
-        where, place = device or ("cuda" if num_gpus else "cpu"), cache or _cache_folder()
+        where, place = _where(device, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
         units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         others = [open_results(folder) for folder in reuse or []]
@@ -118,6 +118,15 @@ def run_experiment(
         raise typer.Exit(1)
 
 
+def _where(device: str, engine: str, gpus: float) -> str:
+    """Where units compute: on this machine what is there; on a cluster what was asked for, which its workers must have."""
+    from sparcal.devices import find_device
+
+    if engine == "local":
+        return str(find_device(device))
+    return ("cuda" if gpus else "cpu") if device == AUTO_DEVICE else device
+
+
 def _start_mode(resume: bool, restart: bool) -> StartMode:
     if resume and restart:
         raise CallError("Choose --resume or --restart, got both.")
@@ -129,13 +138,11 @@ def _prepare(
 ) -> tuple[list[Unit], Workplace, int]:
     """Every unit, where they run, and how many run at once."""
     from sparcal.bench.plan.expand import find_data, plan_units
-    from sparcal.bench.run.workplace import Workplace, check_device, cores
+    from sparcal.bench.run.workplace import Workplace, cores
 
     roots = find_data(experiment, {name: Path(root) for name, root in data.items()}, machine.cache)
     units = plan_units(experiment, roots, overrides)
     at_once = min(machine.workers or cores(), max(1, len(units)))
-    if machine.engine == "local":
-        check_device(machine.device)
     workplace = Workplace(
         data={name: str(root.resolve()) for name, root in roots.items()},
         results=str((out or Path("results") / experiment.name).resolve()),

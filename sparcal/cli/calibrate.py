@@ -11,6 +11,7 @@ import typer
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.cli.console import (
     CallError,
+    Device,
     Json,
     core_count,
     print_json,
@@ -21,6 +22,7 @@ from sparcal.cli.console import (
     wrong_call,
 )
 from sparcal.cli.self_test import tell_self_test
+from sparcal.devices import AUTO_DEVICE
 
 if TYPE_CHECKING:
     from sparcal.calibration.check import Check
@@ -44,6 +46,7 @@ def calibrate(
         bool | None, typer.Option(help="Judge with this lot from now on; default: unless a check says stop.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    device: Device = AUTO_DEVICE,
     as_json: Json = False,
 ) -> None:
     """Calibrate a station to a lot. Planted defects choose the correction; the threshold is set and tested."""
@@ -55,7 +58,7 @@ def calibrate(
     with wrong_call():
         clean_name(lot)
         check_rate(false_reject)
-        opened = Station.open(station, weights=weights, workers=core_count())
+        opened = Station.open(station, weights=weights, workers=core_count(), device=device)
         images = _first(k, find_images([str(part) for part in normals]))
         _check_correction(correction)
     use_cores()

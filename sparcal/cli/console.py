@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+Device = Annotated[
+    str, typer.Option(help="Where to compute: auto (a CUDA card if there is one, else cpu), cpu, cuda, cuda:1 or mps.")
+]
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
 NARROWEST = 12  # characters that a column's title gets at least, if it has so many

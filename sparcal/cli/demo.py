@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.console import Device, Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.devices import AUTO_DEVICE
 
 if TYPE_CHECKING:
     from sparcal.rendering.parts import Shift
@@ -27,13 +28,16 @@ def demo(
     k: Annotated[list[int] | None, typer.Option(help="Calibration images, 2 to 8; may be given again.")] = None,
     shift: Annotated[str, typer.Option(help="What changed: lights, random, moved, lights+moved or none.")] = "lights",
     seeds: Annotated[int, typer.Option(min=1, help="Paired repetitions, each with its own parts.")] = 5,
+    device: Device = AUTO_DEVICE,
     as_json: Json = False,
 ) -> None:
     """The main job end to end, offline. Renders parts and a shifted lot, calibrates, and compares."""
     from sparcal.bench.demo.comparison import CONTRASTED, Plan, run_demonstration, summarise
     from sparcal.bench.demo.page import SHIFTS, write_demo_page
+    from sparcal.devices import find_device
 
     with wrong_call():
+        find_device(device)
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
     # The contrast only has to be seen: fewer seeds keep the wait short.
     other = replace(
@@ -45,9 +49,9 @@ def demo(
     )
     workers = use_cores()
     with progress(f"Lot with {SHIFTS[plan.shift]}") as report:
-        result = run_demonstration(plan, workers=workers, progress=report)
+        result = run_demonstration(plan, workers=workers, device=device, progress=report)
     with progress(f"Lot with {SHIFTS[other.shift]}") as report:
-        contrast = run_demonstration(other, workers=workers, progress=report)
+        contrast = run_demonstration(other, workers=workers, device=device, progress=report)
     page = write_demo_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
     if as_json:
         print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})

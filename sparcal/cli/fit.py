@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.cli.console import Json, core_count, print_json, progress, say, use_cores, wrong_call
+from sparcal.cli.console import Device, Json, core_count, print_json, progress, say, use_cores, wrong_call
 from sparcal.cli.self_test import tell_self_test
+from sparcal.devices import AUTO_DEVICE
 
 if TYPE_CHECKING:
     from sparcal.station.station import Station
@@ -25,6 +26,7 @@ def fit(
     host: Annotated[str, typer.Option(help="Detector configuration; see 'sparcal hosts'.")] = "patchcore",
     encoder: Annotated[str | None, typer.Option(help="Another encoder than the host's own, e.g. bundled.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    device: Device = AUTO_DEVICE,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the station's history.")] = None,
     insist: Annotated[
         bool, typer.Option("--insist", help="Fit even if more than 5 % of the images must be left out.")
@@ -33,13 +35,16 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a station on good parts, once. It keeps their features, so that each lot only needs a few images."""
+    from sparcal.devices import find_device
     from sparcal.imaging.find import find_images
     from sparcal.station.station import Station
 
     with wrong_call():
         images = find_images(normals)
-        grows = Station.open(station, weights=weights, workers=core_count()) if add else None
+        grows = Station.open(station, weights=weights, workers=core_count(), device=device) if add else None
         _check_host(host)
+        if device not in (AUTO_DEVICE, "cpu"):  # which are always there, and asking loads torch
+            find_device(device)
     workers = use_cores()
     with progress("Encoding good parts", "Fitting and testing") as report:
         if grows is not None:
@@ -54,6 +59,7 @@ def fit(
                 operator=operator,
                 workers=workers,
                 insist=insist,
+                device=device,
                 progress=report,
             )
     if as_json:

@@ -11,6 +11,7 @@ import typer
 from sparcal.cli.completion import lot_names
 from sparcal.cli.console import (
     CallError,
+    Device,
     Json,
     core_count,
     print_json,
@@ -21,6 +22,7 @@ from sparcal.cli.console import (
     wrong_call,
 )
 from sparcal.cli.watch import lot_facts, watch_folder
+from sparcal.devices import AUTO_DEVICE
 
 if TYPE_CHECKING:
     from sparcal.station.judged_folder import Maps, Results
@@ -51,6 +53,7 @@ def score(
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    device: Device = AUTO_DEVICE,
     as_json: Json = False,
 ) -> None:
     """Judge images, worst first. Pass or fail against the threshold of a lot."""
@@ -61,7 +64,7 @@ def score(
     _check_call(images, out, watch, idle, engine)
     with wrong_call():
         found = [] if watch else find_images(images)
-        service = LotInService(Station.open(station, weights=weights, workers=core_count()), lot)
+        service = LotInService(Station.open(station, weights=weights, workers=core_count(), device=device), lot)
     from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
 
     use_cores()

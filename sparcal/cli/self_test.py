@@ -10,6 +10,7 @@ import typer
 
 from sparcal.cli.completion import lot_names
 from sparcal.cli.console import (
+    Device,
     Json,
     core_count,
     print_json,
@@ -19,6 +20,7 @@ from sparcal.cli.console import (
     use_cores,
     wrong_call,
 )
+from sparcal.devices import AUTO_DEVICE
 
 if TYPE_CHECKING:
     from sparcal.calibration.self_test import SelfTest
@@ -41,6 +43,7 @@ def run_self_test(
         int, typer.Option(min=0, help="Draws the defects: another number plants others; take a new one each shift.")
     ] = 0,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    device: Device = AUTO_DEVICE,
     as_json: Json = False,
 ) -> None:
     """Test a lot by planting defects. Leaves with 1 if clearly fewer are found than on record."""
@@ -48,7 +51,7 @@ def run_self_test(
     from sparcal.station.station import Station
 
     with wrong_call():
-        opened = Station.open(station, weights=weights, workers=core_count())
+        opened = Station.open(station, weights=weights, workers=core_count(), device=device)
         chosen = opened.lot(lot)
     use_cores()
     tested = opened.self_test(chosen.name, n=n, seed=seed)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sparcal.cli.console import Json, print_json, say, wrong_call
+from sparcal.cli.console import Device, Json, print_json, say, wrong_call
+from sparcal.devices import AUTO_DEVICE
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +29,7 @@ def serve(
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without a token.")] = False,
     watch: Annotated[Path | None, typer.Option(help="A folder whose images are judged as they arrive.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name that browsers use for this machine.")] = None,
+    device: Device = AUTO_DEVICE,
     as_json: Json = False,
 ) -> None:
     """Serve the web station: calibrate and judge lots in a browser."""
@@ -47,7 +49,7 @@ def serve(
         ) from error
 
     with wrong_call():
-        settings = WebSettings(station, host, port, token, insecure, watch, tuple(name or ()))
+        settings = WebSettings(station, host, port, token, insecure, watch, tuple(name or ()), device)
         app = create_app(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparcal.encoders.spec import EncoderSpec, Recipe, parse_spec
+import torch
+
+from sparcal.devices import AUTO_DEVICE, encoder_device, find_device
+from sparcal.encoders.placement import place
+from sparcal.encoders.spec import ComputePrecision, EncoderSpec, Recipe, parse_spec, with_precision
 from sparcal.errors import DataError, SparcalError
 from sparcal.plugins import ENCODER_GROUP, load_plugin
 from sparcal.types import Encoder
@@ -13,7 +17,12 @@ __all__ = ["EncoderSpec", "Recipe", "load_encoder", "parse_spec"]
 
 
 def load_encoder(
-    name: str | EncoderSpec, *, weights: str | Path | None = None, recipe: Recipe | None = None
+    name: str | EncoderSpec,
+    *,
+    weights: str | Path | None = None,
+    recipe: Recipe | None = None,
+    device: str | torch.device = AUTO_DEVICE,
+    precision: ComputePrecision | None = None,
 ) -> Encoder:
     """The encoder that `name` describes.
 
@@ -22,12 +31,28 @@ def load_encoder(
             question mark, for instance "timm:wide_resnet50_2.tv_in1k?layers=8,16&aggregate=pool&size=256".
         weights: a local weight file, for machines without a hub.
         recipe: fills in what `name` does not say, before the network's own defaults do.
+        device: auto, cpu, cuda, cuda:1 or mps; see `sparcal.devices`.
+        precision: float32, bfloat16 or float16, what the network computes in; None leaves it to `name`.
 
     >>> encoder = load_encoder("bundled?size=128")
     >>> encoder.cell_pixels, encoder.id[:16]
     (8, 'bundled?layers=8')
     """
-    spec = parse_spec(name) if isinstance(name, str) else name
+    place_at = find_device(device)
+    spec = with_precision(parse_spec(name) if isinstance(name, str) else name, precision)
+    encoder = _load(spec, weights, recipe)
+    network = getattr(encoder, "model", None)
+    if isinstance(network, torch.nn.Module):
+        place(network, place_at, spec.precision)
+    elif (device != AUTO_DEVICE and place_at != encoder_device(encoder)) or spec.precision is not None:
+        raise DataError(
+            f"The encoder {encoder.id} must have its network in `model` to go to a device or precision, got none there: "
+            "leave device and precision out."
+        )
+    return encoder
+
+
+def _load(spec: EncoderSpec, weights: str | Path | None, recipe: Recipe | None) -> Encoder:
     if spec.source == "bundled":
         from sparcal.encoders.bundled import load_bundled
 

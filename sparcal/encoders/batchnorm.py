@@ -31,7 +31,7 @@ def adapt_batchnorm(encoder: TimmEncoder, pixels: Tensor, *, source_weight: int 
     All k images are in memory at once, as the statistics of a layer need all of them.
 
     Args:
-        pixels: (k, 3, H, W), preprocessed by `encoder.preprocess`.
+        pixels: (k, 3, H, W), preprocessed by `encoder.preprocess`, on any device.
         source_weight: N, how many images the source statistics count for; 0 forgets them.
     """
     _check(encoder, pixels, source_weight)

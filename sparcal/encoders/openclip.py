@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sparcal.devices import float64_device, full_float32
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
 from sparcal.encoders.hub import asking_the_hub
+from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
@@ -50,15 +52,25 @@ class OpenClipEncoder:
     spec: EncoderSpec
     preprocess: Preprocess
 
+    @property
+    def device(self) -> torch.device:
+        """Where the network is, and computes."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
     def __call__(self, pixels: Tensor) -> Features:
-        """Features of (n, 3, H, W) preprocessed pixels."""
+        """Features of (n, 3, H, W) preprocessed pixels, which may be on any device."""
+        with full_float32(self.device):
+            return self._features(as_weights(self.model, pixels)).to(float64_device(self.device))
+
+    def _features(self, pixels: Tensor) -> Features:
         spec, visual = self.spec, self.model.visual
         assert spec.positions is not None
         tokens, grid = embed(visual, pixels, spec.positions)
         layers, vector = self._layers(tokens, grid)
         assert spec.aggregate is not None
         levels = AGGREGATES[spec.aggregate](layers)
-        windows = [window_embeddings(visual, tokens, grid, side) for side in spec.windows or ()]
+        windows = [widened(window_embeddings(visual, tokens, grid, side)) for side in spec.windows or ()]
         if spec.windows_in == "cls":
             assert vector is not None
             return Features(levels, torch.cat([vector, *(x.flatten(1) for x in windows)], dim=1))
@@ -75,16 +87,16 @@ class OpenClipEncoder:
         else:
             layers, end = standard_stream(visual, tokens, self.blocks, last=bool(spec.cls))
             vector = read_tokens(visual, end[:, 0], "projected")
-        patches = [torch.unflatten(read_tokens(visual, x[:, 1:], spec.tokens).mT, 2, grid) for x in layers]
-        return patches, vector if spec.cls else None
+        patches = [torch.unflatten(widened(read_tokens(visual, x[:, 1:], spec.tokens)).mT, 2, grid) for x in layers]
+        return patches, widened(vector) if spec.cls else None
 
     def encode_text(self, texts: Sequence[str]) -> Tensor:
         """(n, c): the embedding of each text, not normalised."""
-        return encode_texts(self.model, texts)
+        return widened(encode_texts(self.model, texts))
 
     def encode_prompted(self, texts: Sequence[str], context: Tensor, *, deep: Sequence[Tensor] = ()) -> Tensor:
         """(n, c): texts whose first words are learned vectors; see `sparcal.encoders.clip_text`."""
-        return encode_prompted(self.model, texts, context, deep=deep)
+        return widened(encode_prompted(self.model, texts, context, deep=deep))
 
 
 def load_openclip(

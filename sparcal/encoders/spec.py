@@ -18,6 +18,7 @@ from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]
 Gelu = Literal["quick", "plain"]
+ComputePrecision = Literal["float32", "bfloat16", "float16"]
 Positions = Literal["bicubic-antialias", "bicubic", "bilinear", "bicubic-offset"]
 TokenPath = Literal["standard", "vv"]
 WindowsIn = Literal["levels", "cls"]
@@ -37,6 +38,7 @@ class EncoderSpec:
         aggregate: how the layers become the grids that are corrected; see `sparcal.encoders.aggregate`.
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
+        precision: what the network computes in; features leave it as float32.
         resize, size, crop, multiple, resample: see `sparcal.imaging.preprocess.Preprocess`.
         positions: how a transformer's position embeddings are resized to another grid; see
             `sparcal.encoders.positions`.
@@ -68,6 +70,7 @@ class EncoderSpec:
     vv_blocks: int | None = None
     windows: tuple[int, ...] | None = None
     windows_in: WindowsIn | None = None
+    precision: ComputePrecision | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or self.source not in SOURCES:  # looking for plug-ins takes a while
@@ -174,6 +177,13 @@ def parse_spec(words: str) -> EncoderSpec:
     return EncoderSpec(source=source, model=model, **settings)  # type: ignore[arg-type]
 
 
+def with_precision(spec: EncoderSpec, precision: ComputePrecision | None) -> EncoderSpec:
+    """`spec` in a precision; float32, which every encoder has by itself, goes unsaid, so that it has one id."""
+    one_of(precision, "precision", get_args(ComputePrecision), optional=True)
+    wanted = precision or spec.precision
+    return replace(spec, precision=None if wanted == "float32" else wanted)
+
+
 def _read(name: str, value: str, words: str) -> object:
     kind = _READERS[name]
     try:
@@ -218,4 +228,5 @@ _READERS: dict[str, tuple[str, ...] | Literal["integers", "switch", "integer"]] 
     "vv_blocks": "integer",
     "windows": "integers",
     "windows_in": get_args(WindowsIn),
+    "precision": get_args(ComputePrecision),
 }

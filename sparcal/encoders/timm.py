@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from sparcal.devices import float64_device, full_float32
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.hub import asking_the_hub
+from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe
 from sparcal.encoders.weights import find_weights, load_into, weights_error
@@ -37,20 +40,27 @@ class TimmEncoder:
     spec: EncoderSpec
     preprocess: Preprocess
 
+    @property
+    def device(self) -> torch.device:
+        """Where the network is, and computes."""
+        return next(self.model.parameters()).device
+
     def __call__(self, pixels: Tensor) -> Features:
-        """Features of (n, 3, H, W) preprocessed pixels."""
+        """Features of (n, 3, H, W) preprocessed pixels, which may be on any device."""
+        with full_float32(self.device):
+            layers, vector = self._layers(as_weights(self.model, pixels))
+        assert self.spec.aggregate is not None
+        features = Features(AGGREGATES[self.spec.aggregate]([widened(x) for x in layers]), vector)
+        return features.to(float64_device(self.device))
+
+    def _layers(self, pixels: Tensor) -> tuple[list[Tensor], Tensor | None]:
         tokens = _is_plain_transformer(self.model)
         run: Any = self.model.forward_intermediates
         read = {"indices": list(self.indices), "norm": bool(self.spec.norm), "output_fmt": "NCHW"}
         if not self.spec.cls:
-            return self._aggregate(run(pixels, stop_early=True, intermediates_only=True, **read), None)
+            return run(pixels, stop_early=True, intermediates_only=True, **read), None
         last, layers = run(pixels, **read)
-        vector = last[:, 0] if tokens else _pooled(last, _channels(self.model)[-1])
-        return self._aggregate(layers, vector)
-
-    def _aggregate(self, layers: list[Tensor], vector: Tensor | None) -> Features:
-        assert self.spec.aggregate is not None
-        return Features(AGGREGATES[self.spec.aggregate](layers), vector)
+        return layers, widened(last[:, 0] if tokens else _pooled(last, _channels(self.model)[-1]))
 
 
 def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: Recipe | None = None) -> TimmEncoder:

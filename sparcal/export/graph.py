@@ -21,6 +21,7 @@ from sparcal.detectors.export_rule import (
     is_exportable,
     remove_directions,
 )
+from sparcal.encoders.placement import on_processor
 from sparcal.errors import DataError, ShapeError
 from sparcal.export.lot_state import LotFacts, check_shapes
 from sparcal.imaging.map_matrices import input_axes
@@ -64,11 +65,11 @@ class LotGraph(nn.Module):
     def __init__(self, model: LotModel) -> None:
         super().__init__()
         detector = exportable(model.calibrated.detector)
-        self.encoder, self.rule, self.map_rule = model.encoder, detector.export_rule(), detector.map_rule
+        self.encoder, self.rule, self.map_rule = on_processor(model.encoder), detector.export_rule(), detector.map_rule
         # An encoder is a dataclass around its network; exporters find weights only in registered modules.
-        self.networks = nn.ModuleList(part for part in vars(model.encoder).values() if isinstance(part, nn.Module))
+        self.networks = nn.ModuleList(part for part in vars(self.encoder).values() if isinstance(part, nn.Module))
         self.size = _size(model)
-        self.grid = _grid(model.encoder, self.size)
+        self.grid = _grid(self.encoder, self.size)
         y, x = input_axes(*self.grid[:2], self.map_rule)
         self.register_buffer("rows", torch.tensor(y, dtype=torch.float32))
         self.register_buffer("columns", torch.tensor(x, dtype=torch.float32))

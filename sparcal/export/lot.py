@@ -139,7 +139,7 @@ def _compare(
     import numpy as np
 
     scores, maps = model.score(probe)
-    expected = {"score": scores.image.numpy(), "map": maps.numpy(), "cells": scores.cell.numpy()}
+    expected = {"score": scores.image.cpu().numpy(), "map": maps.cpu().numpy(), "cells": scores.cell.cpu().numpy()}
     difference = dict.fromkeys(expected, 0.0)
     for count in sorted({1, len(probe)}):
         try:

@@ -1,7 +1,8 @@
 """Images to features: all at once by `encode`, or one by one in memory that does not grow with their number.
 
-Each image is encoded on its own. Its features then depend on nothing but the image, so a score is the same bytes in
-whatever company it was computed, and on a CPU a batch of one is also the fastest.
+On a CPU each image is encoded on its own. Its features then depend on nothing but the image, so a score is the same
+bytes in whatever company it was computed, and a batch of one is also the fastest. A graphics card gets several images at
+a time; its features may then differ in the last digits with the company.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from sparcal.devices import CARD_BATCH, encoder_device, find_device
 from sparcal.errors import DataError
 from sparcal.imaging.appearance import Appearance, appearance
 from sparcal.imaging.camera_format import CameraFormat, camera_in_words, other_camera_format
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.imaging.preprocess import Geometry
-from sparcal.imaging.read import Failure, name_of, read_batches, read_image
+from sparcal.imaging.read import Failure, ReadImage, for_transfer, name_of, read_batches, read_image
 from sparcal.threads import in_order
 from sparcal.types import Encoder, Features
 
@@ -68,16 +70,61 @@ def encode_each(
         workers: threads that read and encode; give torch one thread each when there are several.
     """
 
-    def work(job: tuple[int, ImageSource]) -> EncodedImage | KnownImage | Failure:
+    on_cpu = encoder_device(encoder).type == "cpu"
+
+    def work(job: tuple[int, ImageSource]) -> EncodedImage | KnownImage | Failure | _Waiting:
         position, source = job
         path = name_of(source, position)
         try:
             digest = content_hash(source)
         except OSError as error:
             return Failure(path, f"{path} must be a readable file, got {error.strerror}: check path and permissions.")
-        return KnownImage(path, digest) if digest in known else encode_one(encoder, source, path)
+        if digest in known:
+            return KnownImage(path, digest)
+        if on_cpu:
+            return encode_one(encoder, source, path, sha256=digest)
+        image = read_image(source, path, encoder.preprocess)
+        return image if isinstance(image, Failure) else _Waiting(image, digest)
 
-    return in_order(work, enumerate(sources), workers=workers)
+    ahead = None if on_cpu else 2 * CARD_BATCH
+    return _in_batches(encoder, in_order(work, enumerate(sources), workers=workers, ahead=ahead))
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """An image that was read and goes to the device with its neighbours."""
+
+    image: ReadImage
+    sha256: str
+
+
+def _in_batches(
+    encoder: Encoder, items: Iterator[EncodedImage | KnownImage | Failure | _Waiting]
+) -> Iterator[EncodedImage | KnownImage | Failure]:
+    """Encode what waits, in groups of one input size, and hand everything on in order."""
+    group: list[_Waiting] = []
+    for item in items:
+        if group and not (isinstance(item, _Waiting) and item.image.pixels.shape == group[0].image.pixels.shape):
+            yield from _encode_group(encoder, group)
+            group = []
+        if not isinstance(item, _Waiting):
+            yield item
+            continue
+        group.append(item)
+        if len(group) == CARD_BATCH:
+            yield from _encode_group(encoder, group)
+            group = []
+    if group:
+        yield from _encode_group(encoder, group)
+
+
+def _encode_group(encoder: Encoder, group: Sequence[_Waiting]) -> Iterator[EncodedImage]:
+    pixels = for_transfer(torch.stack([one.image.pixels for one in group]), encoder_device(encoder))
+    with torch.inference_mode():
+        features = encoder(pixels)
+    for number, one in enumerate(group):
+        image = one.image
+        yield EncodedImage(image.path, one.sha256, features[number], image.geometry, image.grey)
 
 
 def encode_one(
@@ -129,15 +176,17 @@ def encode(
     encoder: Encoder,
     images: ImageSource | Sequence[ImageSource],
     *,
-    batch_size: int = 1,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Encoded:
     """Features of images by an encoder and its own preprocessing.
 
     Args:
         images: what `find_images` accepts, or images in memory: one, a sequence, or an (n, H, W, 3) array.
-        batch_size: one at a time is fastest on a CPU, where the activations of a batch leave the cache and are paged in
-            anew for every layer; a GPU wants more.
+        batch_size: None means one at a time on a CPU, where the activations of a batch leave the cache and are paged in
+            anew for every layer, and 16 on a graphics card.
+        device: where the features are kept; None leaves them where the encoder does.
         progress: called with (images done, images in all) after each batch.
 
     >>> import numpy as np
@@ -147,6 +196,9 @@ def encode(
     ((8, 8, 152),)
     """
     sources = image_sources(images)
+    place = None if device is None else find_device(device)
+    at = encoder_device(encoder)
+    batch_size = batch_size or (1 if at.type == "cpu" else CARD_BATCH)
     store = _Store(len(sources))
     paths: list[Path] = []
     geometries: list[Geometry] = []
@@ -154,8 +206,10 @@ def encode(
     for batch in read_batches(sources, encoder.preprocess, batch_size=batch_size):
         if batch.paths:
             with torch.inference_mode():
-                part = encoder(batch.pixels)
-            store.add(part)  # outside, so that what is stored is an ordinary tensor
+                part = encoder(for_transfer(batch.pixels, at))
+            store.add(
+                part if place is None else part.to(place)
+            )  # outside, so that what is stored is an ordinary tensor
         paths += batch.paths
         geometries += batch.geometries
         failures += batch.failures

@@ -88,6 +88,11 @@ def read_batches(
     return _batched(images, batch_size)
 
 
+def for_transfer(pixels: Tensor, device: torch.device) -> Tensor:
+    """`pixels` in page-locked memory where they go to an NVIDIA card, which can then fetch them while others are read."""
+    return pixels.pin_memory() if device.type == "cuda" else pixels
+
+
 def _batched(images: Iterator[ReadImage | Failure], batch_size: int) -> Iterator[Batch]:
     shape: torch.Size | None = None
     while read := list(islice(images, batch_size)):

@@ -119,7 +119,8 @@ class _Bounds:
     def of(cls, bank: Tensor, queries: Tensor | None, memory: int, *, leading: bool) -> Self:
         """By leading axes or by all coordinates; for `queries`, or any that lie not much farther out than the bank."""
         dtype = _product_dtype()
-        chunk = max(1, min(CACHE, memory // 16) // (4 * bank.shape[1]))
+        at_a_time = min(CACHE, memory // 16) if bank.device.type == "cpu" else memory // 4
+        chunk = max(1, at_a_time // (4 * bank.shape[1]))
         others, room = ((), 2.0) if queries is None else ((queries,), 1.0)
         width = min(_NEAREST_WIDTH, bank.shape[1] // 2) if leading else None
         sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room)

@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparcal.devices import AUTO_DEVICE, find_device
 from sparcal.errors import DataError
 from sparcal.settings import instance_of, switch, text, texts, whole_number
 
@@ -35,6 +36,7 @@ class WebSettings:
     Args:
         watch: a folder whose images are judged as they arrive; only the command line can name it.
         names: host names, beyond addresses and localhost, under which browsers may reach the page.
+        device: where the worker computes; see `sparcal.devices`.
     """
 
     station: Path
@@ -44,6 +46,7 @@ class WebSettings:
     insecure: bool = False
     watch: Path | None = None
     names: tuple[str, ...] = ()
+    device: str = AUTO_DEVICE
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class WebSettings:
         switch(self.insecure, "WebSettings.insecure")
         instance_of(self.watch, "WebSettings.watch", Path, optional=True)
         texts(self.names, "WebSettings.names")
+        text(self.device, "WebSettings.device")
         instance_of(self.limits, "WebSettings.limits", Limits)
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise DataError(
@@ -64,6 +68,8 @@ class WebSettings:
                 f"Serving on {self.host} lets other machines in, so it needs a token, got none: "
                 "pass --token, or --insecure if the network itself is trusted."
             )
+        if self.device not in (AUTO_DEVICE, "cpu"):  # these are always there, and asking loads torch
+            find_device(self.device)
         if self.watch is not None and not self.watch.is_dir():
             raise DataError(f"The watched folder must be a folder, got {self.watch}, which is not one.")
         if self.watch is not None and _overlap(self.watch.resolve(), self.station.resolve()):

@@ -23,6 +23,7 @@ from sparcal.calibration.planted_parts import plant_on
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.thresholds import check_rate
 from sparcal.corrections import STATION_REFERENCE
+from sparcal.devices import float64_device
 from sparcal.errors import DataError
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
@@ -73,6 +74,10 @@ def calibrate_lot(
     from sparcal.station.self_test_page import write_self_test_page
 
     started = time.monotonic()
+    if station.folder.lot(request.name).exists():
+        raise DataError(
+            f"The station {station.path} has a lot {request.name!r} already, and lots never change: take another name."
+        )
     inputs = inputs_of(station)
     parts = encode_parts(station, sources, inputs.reference)
     correction, settings = asked_as(request.correction)
@@ -165,7 +170,7 @@ def inputs_of(station: Station) -> CalibrationInputs:
     hashes = [digest for _, digest in station.record.images]
     return CalibrationInputs(
         detector=station.detector,
-        reference=load_features(store, hashes),
+        reference=load_features(store, hashes, float64_device(station.device)),
         geometries=[store.note(key).geometry for key in hashes],
         hashes=hashes,
         own=(torch.tensor(station.record.own), torch.tensor(station.record.own_peak)),

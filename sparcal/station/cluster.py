@@ -29,6 +29,7 @@ class LotPlace:
     """Where a worker finds the lot, and what it must find there.
 
     Args:
+        device: a kind: each task has cards of its own, and counts them from 0.
         digest: of the station's record; `created` is the lot's.
         thresholds: that judge here, whatever is set by hand meanwhile.
     """
@@ -36,6 +37,7 @@ class LotPlace:
     station: str
     name: str | None
     weights: str | None
+    device: str
     digest: str
     created: str
     thresholds: tuple[Threshold, Threshold]
@@ -48,12 +50,15 @@ def stream_on_ray(lot: Lot, paths: Sequence[Path]) -> Iterator[Judgement]:
     """
     ray, place = _ray(), _place(lot)
     with _cluster(ray):
-        task = ray.remote(num_cpus=1, max_retries=RETRIES)(_judge_block)
+        cards = int(place.device != "cpu")  # Ray shows a task the cards that it reserves, and no others
+        task = ray.remote(num_cpus=1, num_gpus=cards, max_retries=RETRIES)(_judge_block)
         waiting: deque[tuple[Sequence[Path], Any]] = deque()
         for start in range(0, len(paths), BLOCK):
             block = paths[start : start + BLOCK]
             waiting.append((block, task.remote(place, _absolute(block))))
-            if len(waiting) > _WAITING_PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1))):
+            if len(waiting) > _WAITING_PER_CORE * max(
+                1, int(ray.cluster_resources().get("GPU" if cards else "CPU", 1))
+            ):
                 yield from _answers(ray, task, lot, *waiting.popleft())
         while waiting:
             yield from _answers(ray, task, lot, *waiting.popleft())
@@ -97,7 +102,7 @@ def _place(lot: Lot) -> LotPlace:
     if weights is not None and not weights.startswith("random:"):
         weights = str(Path(weights).absolute())
     where = str(station.path.absolute())
-    return LotPlace(where, lot.name, weights, station.digest, lot.record.created, lot.thresholds)
+    return LotPlace(where, lot.name, weights, station.device.type, station.digest, lot.record.created, lot.thresholds)
 
 
 def _absolute(paths: Sequence[Path]) -> list[Path]:
@@ -118,7 +123,7 @@ def _open_lot(place: LotPlace) -> Lot:
     from sparcal.station.station import Station
 
     torch.set_num_threads(1)
-    station = Station.open(place.station, weights=place.weights)
+    station = Station.open(place.station, weights=place.weights, device=place.device)
     lot = station.own() if place.name is None else station.lot(place.name)
     if (station.digest, lot.record.created) != (place.digest, place.created):
         raise ArtifactError(

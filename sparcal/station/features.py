@@ -104,7 +104,7 @@ class FeatureStore:
         joined = Features.cat([image.features for image in images])
         tensors = {f"level{i}": _short(level) for i, level in enumerate(joined.levels)}
         if joined.cls is not None:
-            tensors["cls"] = joined.cls.float().contiguous()
+            tensors["cls"] = joined.cls.to("cpu", torch.float32).contiguous()
         entries = [{"sha256": x.sha256, "geometry": x.geometry.to_json(), "grey": x.grey} for x in images]
         note = json.dumps({"encoder": self.encoder_id, "images": entries})
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ class FeatureStore:
 
 def _short(level: Tensor) -> Tensor:
     fits = float(level.abs().max()) < HALF_LIMIT
-    return level.to(torch.float16 if fits else torch.float32).contiguous()
+    return level.to("cpu", torch.float16 if fits else torch.float32).contiguous()
 
 
 def _header(shard: Path) -> dict[str, Any]:

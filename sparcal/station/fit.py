@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import check_savable, is_foreign, save
@@ -22,6 +23,7 @@ from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.station_checks import check_twins, check_unlike
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import Identity
+from sparcal.devices import encoder_device, float64_device
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, understood, write_record
 from sparcal.files.verified import FIT_AGAIN, verified
@@ -65,7 +67,7 @@ def fit_reference(
     started, step = time.monotonic(), _steps(progress)
     encoder, detector = host
     names, keys = zip(*intake.images, strict=True)
-    features = load_features(store, keys)
+    features = load_features(store, keys, float64_device(encoder_device(encoder)))
     geometries = [store.note(key).geometry for key in keys]
     if is_foreign(type(detector)):  # whether what it learns can be saved is seen before the work on all images
         check_savable(copy.copy(detector).fit(features[:FEWEST_IMAGES]))
@@ -199,16 +201,16 @@ def load_folds(folder: Path, files: Mapping[str, str], n: int) -> Folds:
 
 
 def _save_rows(folds: Folds, path: Path) -> Path:
-    save_file({f"rows{number}": rows.contiguous() for number, rows in enumerate(folds.rows)}, path)
+    save_file({f"rows{number}": rows.cpu().contiguous() for number, rows in enumerate(folds.rows)}, path)
     return path
 
 
-def load_features(store: FeatureStore, keys: Sequence[str]) -> Features:
-    """All training features as float32, or a DataError where there is not enough memory to work with them."""
+def load_features(store: FeatureStore, keys: Sequence[str], device: torch.device) -> Features:
+    """All training features as float32 on a device, or a DataError where there is not enough memory to work with them."""
     floats = sum(h * w * d for h, w, d in store.grids or ())
     require_memory(
         4 * WORKING_COPIES * floats * len(keys),
         f"A station of {len(keys)} images",
         "fit on fewer images, or on a machine with more memory",
     )
-    return store.load(keys)
+    return store.load(keys).to(device)

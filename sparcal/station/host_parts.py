@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparcal.detectors import DETECTORS, for_cell_pixels
-from sparcal.errors import DataError
+from sparcal.devices import AUTO_DEVICE, encoder_device, find_device
+from sparcal.errors import DataError, WeightsError
 from sparcal.hosts import find_host, load_host
+from sparcal.station.record import StationRecord
 from sparcal.types import Detector, Encoder
 
+if TYPE_CHECKING:
+    import torch
 
-def host_parts(host: str, encoder: str | Encoder | None, weights: str | Path | None) -> tuple[Encoder, Detector]:
+
+def host_parts(
+    host: str, encoder: str | Encoder | None, weights: str | Path | None, device: str
+) -> tuple[Encoder, Detector]:
     """The encoder, loaded or as given, and the host's detector for it."""
     chosen = find_host(host)
     if chosen.family == "mutual":
         raise DataError(f"The host {host} scores a lot against itself and has no reference to keep: use score_lot.")
     if encoder is None or isinstance(encoder, str):
-        return load_host(host, encoder=encoder, weights=weights)
+        return load_host(host, encoder=encoder, weights=weights, device=device)
+    station_device(encoder, device)
     return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
+
+
+def recorded_encoder(station: Path, record: StationRecord, weights: str | Path | None, device: str) -> Encoder:
+    """The encoder that a station was fitted with, loaded again.
+
+    Args:
+        weights: where its weight file is now, if not where it was.
+    """
+    if record.encoder == "":
+        raise WeightsError(
+            f"The station {station} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
+        )
+    encoder, _ = host_parts(record.host, record.encoder, weights or record.weights, device)
+    check_fitted_with(station, record, encoder)
+    return encoder
+
+
+def check_fitted_with(station: Path, record: StationRecord, encoder: Encoder) -> None:
+    """Refuse another encoder than the one that a station was fitted with."""
+    if encoder.id != record.encoder_id:
+        raise WeightsError(
+            f"The station {station} was fitted with the encoder {record.encoder_id}, got {encoder.id}: "
+            "give it the same encoder and weights."
+        )
+
+
+def check_parts(station: Path, record: StationRecord, encoder: Encoder | None, device: str) -> None:
+    """Refuse an encoder object that is not the station's, and a device that is not there or not the encoder's."""
+    if encoder is not None:
+        check_fitted_with(station, record, encoder)
+    station_device(encoder, device)
+
+
+def station_device(given: Encoder | None, device: str) -> torch.device:
+    """The device that a name means; that of an encoder object, where one is given, and a DataError if the name differs."""
+    if given is None:
+        return find_device(device)
+    if device != AUTO_DEVICE and find_device(device) != encoder_device(given):
+        raise DataError(
+            f"The encoder that was given computes on {encoder_device(given)}, got device={device!r}: "
+            f"load it with load_encoder(..., device={device!r})."
+        )
+    return encoder_device(given)

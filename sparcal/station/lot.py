@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sparcal.calibration.defaults import ONE_IN, OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
@@ -86,12 +86,14 @@ class Lot:
         """Correction and detector, as they were written."""
         from sparcal.artifacts import load
         from sparcal.corrections import Identity
+        from sparcal.devices import float64_device
         from sparcal.score import CalibratedDetector
 
+        place = float64_device(self.station.device)
         own = CORRECTION_FILE not in self.record.files
         kinds = self.station.kinds
-        correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE), kinds=kinds)
-        detector: Detector = load(self._file(REFERENCE_FILE), kinds=kinds)
+        correction: Correction = Identity() if own else load(self._file(CORRECTION_FILE), kinds=kinds, device=place)
+        detector: Detector = load(self._file(REFERENCE_FILE), kinds=kinds, device=place)
         return CalibratedDetector(correction, detector)
 
     def maps(self) -> dict[str, Tensor]:
@@ -140,10 +142,16 @@ class Lot:
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
-        from sparcal.imaging.encode import encode_one
+        from sparcal.imaging.encode import encode_each, encode_one
         from sparcal.imaging.read import Failure, name_of
 
         encoder, _ = self.station.encoder, self.calibrated  # loaded here, before threads ask for it
+        if self.station.device.type != "cpu":  # one card: threads read, the images go to it in batches
+            encoded = encode_each(encoder, sources, workers=self.station.workers)
+            return (
+                self._failed(item, source) if isinstance(item, Failure) else self.judge(cast("EncodedImage", item))
+                for item, source in zip(encoded, sources, strict=True)
+            )
 
         def work(job: tuple[int, ImageSource]) -> Judgement:
             position, source = job
@@ -173,7 +181,7 @@ class Lot:
             threshold=self.threshold.value,
             verdict="fail" if score > self.threshold.value else "pass",
             pixel_threshold=self.pixel_threshold.value,
-            cell=scores.cell[0],
+            cell=scores.cell[0].cpu(),
             geometry=image.geometry,
             rule=self.calibrated.detector.map_rule,
             outside=self.record.outside,

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -34,7 +35,8 @@ def write_lot_files(folder: Path, outcome: CalibratedLot, own_reference: Path) -
         save(outcome.taken.calibrated.correction, folder / CORRECTION_FILE)
         save(outcome.taken.calibrated.detector, folder / REFERENCE_FILE)
     if outcome.maps:
-        save_file({name: values.float().contiguous() for name, values in outcome.maps.items()}, folder / MAPS_FILE)
+        maps = {name: values.to("cpu", torch.float32).contiguous() for name, values in outcome.maps.items()}
+        save_file(maps, folder / MAPS_FILE)
     names = (CORRECTION_FILE, REFERENCE_FILE, MAPS_FILE)
     return {name: file_digest(folder / name) for name in names if (folder / name).exists()}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sparcal.artifacts import check_savable
 from sparcal.calibration.calibrate import Progress
 from sparcal.detectors import for_cell_pixels
+from sparcal.devices import AUTO_DEVICE, find_device
 from sparcal.errors import ArtifactError, DataError
 from sparcal.hosts import find_host
 from sparcal.imaging.decode import ImageSource
@@ -40,6 +41,7 @@ class FitRequest:
     operator: str | None = None
     workers: int = 1
     insist: bool = False
+    device: str = AUTO_DEVICE
 
     def __post_init__(self) -> None:
         instance_of(self.path, "A station's path", (str, Path))
@@ -53,13 +55,14 @@ class FitRequest:
         text(self.operator, "The operator", optional=True)
         whole_number(self.workers, "workers", least=1)
         switch(self.insist, "insist")
+        find_device(self.device)
 
 
 def make_station(request: FitRequest, sources: Sequence[ImageSource], progress: Progress | None) -> Encoder:
     """Encode good parts, fit the host on them, write a station; returns its encoder."""
     folder = StationFolder(Path(request.path))
     folder.prepare()
-    encoder, configured = host_parts(request.host, request.encoder, request.weights)
+    encoder, configured = host_parts(request.host, request.encoder, request.weights, request.device)
     detector = configured if request.detector is None else for_cell_pixels(request.detector, encoder.cell_pixels)
     about = {
         "host": request.host,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT, PLANTED
 from sparcal.calibration.thresholds import Threshold, by_hand
-from sparcal.errors import ArtifactError, DataError, WeightsError
+from sparcal.errors import ArtifactError
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.find import image_sources
 from sparcal.settings import instance_of, text, whole_number
@@ -21,6 +21,8 @@ from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
 
 if TYPE_CHECKING:
+    import torch
+
     from sparcal.calibration.calibrate import Progress
     from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
@@ -38,6 +40,7 @@ class Station:
         workers: threads that read, encode and score; give torch one thread each when there are several.
         given: an encoder that is at hand already, and `weights` where a named one finds its file now.
         kinds: other people's classes that its files may be made into.
+        device_name: as it was asked for; `device` is what it means here.
     """
 
     folder: StationFolder
@@ -47,6 +50,7 @@ class Station:
     given: Encoder | None = None
     weights: str | Path | None = None
     kinds: tuple[type, ...] = ()
+    device_name: str = AUTO
 
     def __repr__(self) -> str:
         return f"<Station {str(self.path)!r}: {self.record.host} on {len(self.record.images)} images>"
@@ -65,6 +69,7 @@ class Station:
         operator: str | None = None,
         workers: int = 1,
         insist: bool = False,
+        device: str = AUTO,
         progress: Progress | None = None,
     ) -> Self:
         """Encode good parts, fit the host on them, and write a station.
@@ -79,14 +84,15 @@ class Station:
             detector: another one than the host's own, unfitted; somebody else's class must be given to `open` too.
             features: of the images, one row each, where they have been encoded already; a few are compared.
             insist: fit though more than a few percent of the images must be left out.
+            device: auto, cpu, cuda, cuda:1 or mps: where encoder, correction and search compute; not kept.
             progress: called with images done and images in all, then with steps of fitting and steps in all.
         """
         from sparcal.station.making import FitRequest, make_station
 
-        request = FitRequest(path, host, encoder, weights, detector, features, operator, workers, insist)
+        request = FitRequest(path, host, encoder, weights, detector, features, operator, workers, insist, device)
         found = make_station(request, image_sources(images), progress)
         kinds = () if detector is None else (type(detector),)
-        return cls.open(path, encoder=found, workers=workers, kinds=kinds)
+        return cls.open(path, encoder=found, workers=workers, kinds=kinds, device=device)
 
     @classmethod
     def open(
@@ -97,6 +103,7 @@ class Station:
         weights: str | Path | None = None,
         workers: int = 1,
         kinds: Iterable[type] = (),
+        device: str = AUTO,
     ) -> Self:
         """The station in a folder.
 
@@ -105,6 +112,7 @@ class Station:
             weights: where the encoder's weights are now, if not where they were.
             kinds: classes of other people's detectors and corrections that the station was made with; a file never
                 decides what is imported.
+            device: as in `fit`; another one than the station was fitted on will do.
         """
         instance_of(path, "A station's path", (str, Path))
         whole_number(workers, "workers", least=1)
@@ -112,9 +120,11 @@ class Station:
         written = folder.read_station()
         folder.sweep()
         record = StationRecord.from_json(written)
-        station = cls(folder, record, written["digest"], workers, encoder, weights, tuple(kinds))
-        if encoder is not None:
-            station._check_encoder(encoder)
+        station = cls(folder, record, written["digest"], workers, encoder, weights, tuple(kinds), device)
+        if encoder is not None or device != AUTO:  # what does not fit is refused now, not half way
+            from sparcal.station.host_parts import check_parts
+
+            check_parts(station.path, station.record, encoder, device)
         return station
 
     @property
@@ -128,19 +138,20 @@ class Station:
         return self.record.grids
 
     @cached_property
+    def device(self) -> torch.device:
+        """Where the encoder computes, and correction and search with it."""
+        from sparcal.station.host_parts import station_device
+
+        return station_device(self.given, self.device_name)
+
+    @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
+        from sparcal.station.host_parts import recorded_encoder
+
         if self.given is not None:
             return self.given
-        if self.record.encoder == "":
-            raise WeightsError(
-                f"The station {self.path} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
-            )
-        from sparcal.station.host_parts import host_parts
-
-        encoder, _ = host_parts(self.record.host, self.record.encoder, self.weights or self.record.weights)
-        self._check_encoder(encoder)
-        return encoder
+        return recorded_encoder(self.path, self.record, self.weights, self.device_name)
 
     @cached_property
     def detector(self) -> Detector:
@@ -159,7 +170,9 @@ class Station:
         from sparcal.station.making import grow_station
 
         grow_station(self, image_sources(images), operator=operator, insist=insist, progress=progress)
-        return type(self).open(self.path, encoder=self.encoder, workers=self.workers, kinds=self.kinds)
+        return type(self).open(
+            self.path, encoder=self.encoder, workers=self.workers, kinds=self.kinds, device=self.device_name
+        )
 
     def calibrate(
         self,
@@ -187,10 +200,6 @@ class Station:
 
         request = Request(name, correction, false_reject, operator, activate)
         title = clean_name(name)
-        if self.folder.lot(title).exists():
-            raise DataError(
-                f"The station {self.path} has a lot {title!r} already, and lots never change: take another name."
-            )
         calibrate_lot(self, image_sources(normals), request, progress)
         if not isinstance(correction, str):
             self.kinds = (*self.kinds, type(correction))
@@ -279,10 +288,3 @@ class Station:
         store = FeatureStore(self.folder.features, self.record.encoder_id)
         store.refresh()
         return store
-
-    def _check_encoder(self, encoder: Encoder) -> None:
-        if encoder.id != self.record.encoder_id:
-            raise WeightsError(
-                f"The station {self.path} was fitted with the encoder {self.record.encoder_id}, got {encoder.id}: "
-                "give it the same encoder and weights."
-            )

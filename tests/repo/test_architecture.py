@@ -15,7 +15,7 @@ from tests.support.source_tree import MODULES, imports, tree
 ROOMS = (
     ("errors",),
     ("settings", "arrays"),
-    ("types", "files", "threads", "plugins"),
+    ("types", "files", "threads", "plugins", "devices"),
     ("memory", "imaging", "neighbours", "rendering"),
     ("sparc", "encoders"),
     ("corrections", "detectors"),
@@ -61,6 +61,7 @@ TORCH_FREE = (
     "bench.stats",
     "calibration.thresholds",
     "cli",
+    "devices",
     "errors",
     "export.lot",
     "export.lot_state",

@@ -160,7 +160,7 @@ def test_weights_reach_the_workers(monkeypatch, tmp_path, lot, given, travels):
     _open_lot.cache_clear()
     thresholds = (lot.thresholds[1], lot.thresholds[0])
     assert _open_lot(replace(place, thresholds=thresholds)).thresholds == thresholds
-    assert asked == {"path": str(lot.station.path), "weights": place.weights}
+    assert asked == {"path": str(lot.station.path), "weights": place.weights, "device": "cpu"}
 
 
 def test_another_station_at_the_same_path_is_refused(monkeypatch, lot):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sparcal.bench.metrics import METRICS, paper_metrics
 from sparcal.corrections import CORRECTIONS
+from sparcal.devices import AUTO_DEVICE
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS, load_host
 from sparcal.imaging.encode import encode
@@ -84,12 +85,17 @@ class Demonstration:
 
 
 def run_demonstration(
-    plan: Plan, *, workers: int = 1, progress: Callable[[int, int], None] | None = None
+    plan: Plan,
+    *,
+    workers: int = 1,
+    device: str = AUTO_DEVICE,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Demonstration:
     """Compare the plan's corrections for its hosts, over its seeds, on the bundled encoder.
 
     Args:
         workers: seeds that run at once, in threads; torch should then use one thread each.
+        device: where encoder and detectors compute.
     """
     total = plan.seeds * len(plan.hosts) * len(plan.ks) * len(plan.corrections)
     done = count(1)
@@ -98,7 +104,7 @@ def run_demonstration(
         if progress is not None:
             progress(next(done), total)
 
-    pairs = [(HOSTS[name].detector, *load_host(name, encoder="bundled")) for name in plan.hosts]
+    pairs = [(HOSTS[name].detector, *load_host(name, encoder="bundled", device=device)) for name in plan.hosts]
     with ThreadPoolExecutor(workers) as pool:
         runs = list(pool.map(lambda seed: _run_seed(plan, seed, pairs, step), range(plan.seeds)))
     return Demonstration(plan, [row for run in runs for row in run.rows], runs[0].parts, runs[0].shown)
@@ -170,9 +176,10 @@ class _Lot:
         correction = CORRECTIONS["identity" if name == BASE else name]()
         test = Features.cat([self.good[held_out], self.bad])
         with torch.inference_mode():
-            return score_lot(
+            scores = score_lot(
                 detector, test, reference=self.train, calibration=self.good[calibration], correction=correction
             )
+        return Scores(scores.image.cpu(), scores.cell.cpu())
 
     def maps(self, detector: Detector, scores: Scores) -> list[NDArray[np.float32]]:
         outside = outside_value(scores.cell)

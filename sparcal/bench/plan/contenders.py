@@ -120,11 +120,11 @@ def resolve_settings(host: str, dataset: str, given: Mapping[str, object]) -> De
     return hashable_settings({**known_host(host).dataset_settings.get(dataset, {}), **shared, **special})
 
 
-def load_contender(unit: Unit) -> Contender:
-    """The encoder and detector that a unit names."""
+def load_contender(unit: Unit, device: str = "cpu") -> Contender:
+    """The encoder, on a device, and the detector that a unit names."""
     weights, prompts = unit.weights or None, unit.prompts or None
     if unit.host == FEATURES:
-        return Contender(load_encoder(unit.encoder, weights=weights), None, False)
+        return Contender(load_encoder(unit.encoder, weights=weights, device=device), None, False)
     host, settings = known_host(unit.host), dict(unit.settings)
     encoder, detector = build_host(
         host,
@@ -133,6 +133,7 @@ def load_contender(unit: Unit) -> Contender:
         prompts=prompts,
         category=category_words(unit) or None,
         settings=settings,
+        device=device,
     )
     return Contender(encoder, detector, unit.host in QUERY_CONDITIONED)
 

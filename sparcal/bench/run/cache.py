@@ -72,26 +72,23 @@ class FeatureCache:
         if self.limit is not None and self.limit <= 0:
             raise DataError(f"The cache's limit must be above 0 bytes, got {self.limit}: leave it out for no limit.")
 
-    def features(
-        self, encoder: Encoder, images: Sequence[Path], *, device: str = "cpu", keep: bool = True
-    ) -> CachedFeatures:
-        """Features of image files, read from the folder where it has them.
+    def features(self, encoder: Encoder, images: Sequence[Path], *, keep: bool = True) -> CachedFeatures:
+        """Features of image files on the CPU, read from the folder where it has them.
 
         Args:
-            device: where the encoder computes; features come back to the CPU.
             keep: False neither looks into the folder nor writes to it, for encoders that are used once.
         """
         if not keep:
-            parts = list(self._encoded(encoder, images, device))
+            parts = list(self._encoded(encoder, images))
             return _joined([part for part, _ in parts], [geometry for _, geometry in parts], len(images))
         places = [self._place(encoder, image) for image in images]
         missing = {place: image for image, place in zip(images, places, strict=True) if not place.exists()}
-        extracted = self._extract(encoder, missing, device)
+        extracted = self._extract(encoder, missing)
         features, geometries = [], []
         for image, place in zip(images, places, strict=True):
             entry = _read_entry(place)
             if entry is None:  # removed in between, because the limit is smaller than what this call needs
-                entry = next(self._encoded(encoder, [image], device))
+                entry = next(self._encoded(encoder, [image]))
                 extracted += 1
             features.append(entry[0])
             geometries.append(entry[1])
@@ -154,7 +151,7 @@ class FeatureCache:
             raise DataError(f"{image} must be a readable image file, got {error.strerror}: check the copy.") from error
         return self.root / "features" / _folder(encoder.id, self.precision) / digest[:2] / f"{digest}.safetensors"
 
-    def _extract(self, encoder: Encoder, missing: dict[Path, Path], device: str) -> int:
+    def _extract(self, encoder: Encoder, missing: dict[Path, Path]) -> int:
         """Encode what is missing; processes that need the same images take them in different orders and share the work."""
         places = list(missing)
         groups = [places[first : first + _GROUP] for first in range(0, len(places), _GROUP)]
@@ -162,19 +159,19 @@ class FeatureCache:
         count = 0
         for group in groups:
             todo = [place for place in group if not place.exists()]
-            for place, entry in zip(todo, self._encoded(encoder, [missing[x] for x in todo], device), strict=True):
+            for place, entry in zip(todo, self._encoded(encoder, [missing[x] for x in todo]), strict=True):
                 self._keep(place, *entry)
             count += len(todo)
         return count
 
-    def _encoded(self, encoder: Encoder, images: Sequence[Path], device: str) -> Iterator[tuple[Features, Geometry]]:
+    def _encoded(self, encoder: Encoder, images: Sequence[Path]) -> Iterator[tuple[Features, Geometry]]:
         """Features of each image, computed on its own while the next file is being read."""
         dtype = getattr(torch, self.precision)
         for batch in read_batches(images, encoder.preprocess, batch_size=1, workers=1):
             if batch.failures:
                 raise DataError(batch.failures[0].reason)
             with torch.inference_mode():
-                features = encoder(batch.pixels.to(device))
+                features = encoder(batch.pixels)
             levels = tuple(level.to("cpu", dtype).contiguous() for level in features.levels)
             cls = None if features.cls is None else features.cls.to("cpu", torch.float32).contiguous()
             yield Features(levels, cls), batch.geometries[0]

@@ -30,6 +30,7 @@ from sparcal.bench.run.row import ResultRow, new_row
 from sparcal.bench.run.sources import code_digest
 from sparcal.bench.run.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
+from sparcal.devices import float64_device
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.encoders.timm import TimmEncoder
 from sparcal.errors import DataError
@@ -103,9 +104,7 @@ class Evaluator:
         key = (unit.host, unit.encoder, unit.weights, unit.prompts, unit.settings, category_words(unit))
         if self._contender is None or self._contender[0] != key:
             self._contender = None  # let the old network go before the new one comes
-            contender = load_contender(unit)
-            _move(contender.encoder, self._place.device)
-            self._contender = (key, contender)
+            self._contender = (key, load_contender(unit, self._place.device))
         return self._contender[1]
 
     def _features(self, unit: Unit, contender: Contender, records: Sequence[Record]) -> tuple[CategoryFeatures, int]:
@@ -125,7 +124,7 @@ class Evaluator:
         reference = tuple(r for r in records if r.split == "train") if train else ()
         test = tuple(r for r in records if r.split == "test")
         images = [record.image for record in (*reference, *test)]
-        encoded = self._cache.features(encoder, images, device=self._place.device, keep=keep)
+        encoded = self._cache.features(encoder, images, keep=keep)
         features, n = contender.prepare(encoded.features), len(reference)
         lot = CategoryFeatures(features[:n] if n else None, reference, features[n:], test, encoded.geometries[n:])
         return lot, encoded.extracted
@@ -199,8 +198,8 @@ class Evaluator:
         correction: Correction,
     ) -> Scores:
         """`score_lot` on the run's device; the scores return to the CPU."""
-        device = self._place.device
-        here = [None if x is None else _on(x, device) for x in (test, reference, calibration)]
+        device = float64_device(torch.device(self._place.device))
+        here = [None if x is None else x.to(device) for x in (test, reference, calibration)]
         moved_test, moved_reference, moved_calibration = here
         assert moved_test is not None
         scores = score_lot(
@@ -219,7 +218,7 @@ class Evaluator:
         batch = next(read_batches(images, encoder.preprocess, batch_size=len(images)))
         if batch.failures:
             raise DataError(batch.failures[0].reason)
-        return adapt_batchnorm(encoder, batch.pixels.to(self._place.device), source_weight=source_weight)
+        return adapt_batchnorm(encoder, batch.pixels, source_weight=source_weight)
 
     def _digest(self, records: Sequence[Record]) -> str:
         return words_digest(self._cache.digest(record.image) for record in records)
@@ -257,14 +256,3 @@ def make_correction(name: str, variant: Variant) -> Correction:
     """The correction of that name, with the rank and side that the variant asks for."""
     options = {option: getattr(variant, option) for option in correction_options(name)}
     return CORRECTIONS[name](**{option: value for option, value in options.items() if value is not None})
-
-
-def _on(features: Features, device: str) -> Features:
-    cls = None if features.cls is None else features.cls.to(device)
-    return Features(tuple(level.to(device) for level in features.levels), cls)
-
-
-def _move(encoder: Encoder, device: str) -> None:
-    model = getattr(encoder, "model", None)
-    if isinstance(model, torch.nn.Module):
-        model.to(device)

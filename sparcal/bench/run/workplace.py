@@ -75,16 +75,3 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
         return os.cpu_count() or 1
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have."""
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0]
-        raise DataError(
-            f"The device {device!r} cannot be used here ({reason}): choose another, such as cpu."
-        ) from error

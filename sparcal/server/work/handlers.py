@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparcal.devices import AUTO_DEVICE
 from sparcal.server.data import drafts
 from sparcal.server.data.database import Database
 from sparcal.server.data.jobs import Job
@@ -28,13 +29,14 @@ class Tasks:
     store: Store
     path: Path
     watch: Path | None
+    device: str = AUTO_DEVICE
     reading: Reading = field(init=False)
     loaded: Loaded = field(init=False)
     noticing: Noticing = field(init=False)
 
     def __post_init__(self) -> None:
         self.reading = Reading(self.database, self.store)
-        self.loaded = Loaded(self.path)
+        self.loaded = Loaded(self.path, self.device)
         self.noticing = Noticing(self.database, self.loaded)
 
     def run(self, job: Job, report: Reporter) -> str:

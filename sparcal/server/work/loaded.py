@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparcal.devices import AUTO_DEVICE
+
 if TYPE_CHECKING:
     from sparcal.station.lot import Lot
     from sparcal.station.station import Station
@@ -18,6 +20,7 @@ class Loaded:
     """One station, opened when it is first needed."""
 
     path: Path
+    device: str = AUTO_DEVICE
     _station: Station | None = field(default=None, init=False)
     _lots: dict[tuple[str, int], Lot] = field(default_factory=dict, init=False)
 
@@ -27,7 +30,7 @@ class Loaded:
         if self._station is None:
             from sparcal.station.station import Station
 
-            self._station = Station.open(self.path)
+            self._station = Station.open(self.path, device=self.device)
         return self._station
 
     def reload(self, station: Station | None = None) -> None:

@@ -21,6 +21,7 @@ class Supervisor:
 
     def __init__(self, settings: WebSettings) -> None:
         command = [sys.executable, "-m", "sparcal.server.work.worker", str(settings.station.resolve())]
+        command += ["--device", settings.device]
         self._command = [*command, "--watch", str(settings.watch.resolve())] if settings.watch else command
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sparcal.devices import AUTO_DEVICE
 from sparcal.errors import BusyError, SparcalError
 from sparcal.files.locks import exclusive
 from sparcal.server.data import jobs, retention
@@ -114,6 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="sparcal.server.work.worker", description="Do a web station's jobs.")
     parser.add_argument("station", type=Path)
     parser.add_argument("--watch", type=Path)
+    parser.add_argument("--device", default=AUTO_DEVICE)
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     os.nice(5)  # whoever looks at a page goes first
@@ -125,16 +127,17 @@ def main(arguments: list[str] | None = None) -> None:
     while True:
         try:
             with exclusive(folder / "worker.lock", wait_s=5.0):
-                _serve(database, Store(folder, Limits()), given.station, given.watch, watchdog)
+                tasks = Tasks(database, Store(folder, Limits()), given.station, given.watch, given.device)
+                _serve(tasks, watchdog)
         except BusyError:  # another server's worker is at it
             continue
 
 
-def _serve(database: Database, store: Store, station: Path, watch: Path | None, watchdog: Watchdog) -> None:
+def _serve(tasks: Tasks, watchdog: Watchdog) -> None:
+    database, store, watch = tasks.database, tasks.store, tasks.watch
     when_there_is_room(partial(jobs.recover, database), store.folder)
     when_there_is_room(partial(retention.sweep, database, store), store.folder)
     Reserve(store.folder).keep()
-    tasks = Tasks(database, store, station, watch)
     if watch is not None:
         threading.Thread(target=watching.keep_looking, args=(database, watch), daemon=True).start()
     while True:

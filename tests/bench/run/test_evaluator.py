@@ -18,7 +18,7 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.plan.variant import Variant
 from sparcal.bench.run.evaluator import Evaluator
 from sparcal.bench.run.row import ROW_COLUMNS, read_rows, write_row
-from sparcal.bench.run.workplace import Workplace, check_device
+from sparcal.bench.run.workplace import Workplace
 from sparcal.corrections import CORRECTIONS
 from sparcal.encoders.batchnorm import adapt_batchnorm
 from sparcal.errors import DataError
@@ -266,13 +266,6 @@ def test_settings_of_the_detector(evaluator):
 def test_what_cannot_be_run_is_refused_in_a_sentence(evaluator, asked, message):
     with pytest.raises(DataError, match=message):
         evaluator.run(asked)
-
-
-def test_a_device_that_is_not_there_is_refused():
-    check_device("cpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(DataError, match="The device 'cuda' cannot be used here"):
-            check_device("cuda")
 
 
 def test_a_unit_comes_back_from_json():
