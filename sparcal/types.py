@@ -277,20 +277,18 @@ def require_features(value: object, who: str) -> Features:
     """`value`, or a ShapeError where it is something else; what `encode` returns holds its Features in a field."""
     if isinstance(value, Features):
         return value
-    held = isinstance(getattr(value, "features", None), Features)
-    remedy = "pass its .features" if held else "write Features((x,)) around a tensor (n, h, w, d)"
+    remedy = "pass its .features" if hasattr(value, "features") else "write Features((x,)) around a tensor (n, h, w, d)"
     raise ShapeError(f"{who} must be Features, got {in_short(value)}: {remedy}.")
 
 
 def require_reference(thing: object, reference: Features | None) -> Features:
     """`reference`, or a DataError where a detector that needs one got none."""
+    name = type(thing).__name__
     if reference is not None:
-        require_features(reference, f"{type(thing).__name__}'s reference")
+        require_features(reference, f"{name}'s reference")
     if reference is None or len(reference) == 0:
         got = "none" if reference is None else "0 images"
-        raise DataError(
-            f"{type(thing).__name__} needs reference features of normal images, got {got}: pass reference=."
-        )
+        raise DataError(f"{name} needs reference features of normal images, got {got}: pass reference=.")
     return reference
 
 
