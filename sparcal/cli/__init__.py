@@ -55,21 +55,21 @@ def describe(
     """Recalibrate a frozen visual anomaly detector to an incoming lot, from a few images known to be good."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, *, commands: typer.Typer = app) -> None:
     """Run one command and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a letter that a terminal lacks is shown as \xfc, and stops nothing
             stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in words or bool(os.environ.get("SPARCAL_DEBUG"))
-    sys.exit(run([word for word in words if word != "--debug"], debug=debug))
+    sys.exit(run([word for word in words if word != "--debug"], debug=debug, commands=commands))
 
 
-def run(arguments: Sequence[str], *, debug: bool = False) -> int:
+def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer = app) -> int:
     """The exit code of one command; every error has become one sentence, unless `debug`."""
     try:
         with spoken_warnings():
-            result = app(list(arguments) or ["--help"], prog_name="sparcal", standalone_mode=False)
+            result = commands(list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False)
     except TyperException as error:
         return _refuse(error.format_message())
     except typer.Exit as leaving:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -61,7 +61,9 @@ def score(
     from sparcal.station.in_service import LotInService
     from sparcal.station.station import Station
 
-    _check_call(images, out, watch, idle, engine)
+    if engine not in ("local", "ray"):
+        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
+    check_call(images, out, watch, idle, local=engine == "local")
     with wrong_call():
         found = [] if watch else find_images(images)
         service = LotInService(Station.open(station, weights=weights, workers=core_count(), device=device), lot)
@@ -77,17 +79,18 @@ def score(
         rows = list(results.rows.values())
     else:
         say(lot_facts(service.lot)["sentence"])
-        rows = _judge_all(service.lot, _to_judge(found, results), results, engine)
+        images_once = to_judge(found, results)
+        lot_now = service.lot
+        rows = judge_all(images_once, results, lambda paths: _judge(lot_now, paths, engine))
     if not (watch and as_json):
-        _tell(worst_first(rows), results, as_json)
+        tell(worst_first(rows), results, as_json)
     if not there or any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
 
 
-def _check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, engine: str) -> None:
-    if engine not in ("local", "ray"):
-        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
-    if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or engine != "local"):
+def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, *, local: bool = True) -> None:
+    """Refuse options that do not go together."""
+    if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or not local):
         raise CallError("--watch needs one folder of images, --out and the local engine, got less: give all three.")
     if idle is not None and not watch:
         raise CallError("--idle says when --watch ends, got it without --watch: leave it out.")
@@ -95,7 +98,7 @@ def _check_call(images: Sequence[str], out: Path | None, watch: bool, idle: floa
         raise CallError(f"--idle must be a number of seconds of at least 0, got {idle:g}: give another.")
 
 
-def _to_judge(found: Sequence[Path], results: Results | None) -> list[Path]:
+def to_judge(found: Sequence[Path], results: Results | None) -> list[Path]:
     """Each image once; maps and overlays of an earlier run are none."""
     images = [path for path in dict.fromkeys(found) if results is None or not results.holds(path)]
     ours = len(set(found)) - len(images)
@@ -108,7 +111,9 @@ def _to_judge(found: Sequence[Path], results: Results | None) -> list[Path]:
     return images
 
 
-def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine: str) -> list[dict[str, object]]:
+def judge_all(
+    found: Sequence[Path], results: Results | None, judge: Callable[[Sequence[Path]], Iterator[Judgement]]
+) -> list[dict[str, object]]:
     """Judge what is new; what an earlier run into the same folder has judged stands."""
     known = {} if results is None else {path: row["sha256"] for path, row in results.rows.items()}
     todo = [path for path in found if str(path) not in known or known[str(path)] != _content(path)]
@@ -116,7 +121,7 @@ def _judge_all(lot: Lot, found: Sequence[Path], results: Results | None, engine:
         results.require_room(todo)
     rows = []
     with progress("Judging") as report:
-        for done, judgement in enumerate(_judge(lot, todo, engine), start=1):
+        for done, judgement in enumerate(judge(todo), start=1):
             rows.append(results.add(judgement) if results is not None else {**judgement.row(), "map": None})
             report(done, len(todo))
     if results is None:
@@ -142,7 +147,8 @@ def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
     return stream_on_ray(lot, paths)
 
 
-def _tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool) -> None:
+def tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool) -> None:
+    """Print rows, worst first: all of them as JSON, or a table and how many fail."""
     names = ("path", "score", "threshold", "verdict", "map", "reason")
     if as_json:
         print_json([{name: row.get(name) for name in names} for row in rows])

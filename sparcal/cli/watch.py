@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sparcal.calibration.defaults import ONE_IN
 from sparcal.cli.console import print_json, say
@@ -27,10 +27,24 @@ from sparcal.errors import SparcalError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from sparcal.station.in_service import LotInService
+    from sparcal.station.judge_facts import Judge
     from sparcal.station.judged_folder import Results
     from sparcal.station.judgement import Judgement
     from sparcal.station.lot import Lot
+
+
+class InService(Protocol):
+    """The lot that judges now; somebody may have set another."""
+
+    @property
+    def lot(self) -> Judge:
+        """As of the last look."""
+        ...
+
+    def changed(self) -> bool:
+        """Look again: True where another lot, or another threshold, judges from now on."""
+        ...
+
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 
@@ -39,7 +53,7 @@ PAGE_EVERY_S = 10.0  # while images keep coming; a pause writes it at once
 VERDICT_FIELDS = ("path", "score", "threshold", "verdict", "map", "reason", "lot")
 
 
-def watch_folder(service: LotInService, folder: Path, results: Results, *, idle: float | None, as_json: bool) -> bool:
+def watch_folder(service: InService, folder: Path, results: Results, *, idle: float | None, as_json: bool) -> bool:
     """Judge what arrives, once each, until interrupted or idle; a restart goes on where the results end.
 
     Returns whether the folder was there at the end.
@@ -75,24 +89,24 @@ def watch_folder(service: LotInService, folder: Path, results: Results, *, idle:
     return there
 
 
-def lot_facts(lot: Lot) -> dict[str, Any]:
-    """By which lot parts are judged, and what its threshold does to good parts and planted defects."""
-    limit = lot.threshold.value
-    sentence = f"{lot.title}: the threshold {limit:.4g} {lot.effect_of(limit).sentence}."
-    return {"lot": lot.name, "threshold": limit, "sentence": sentence}
+def lot_facts(lot: Judge) -> dict[str, Any]:
+    """By which lot parts are judged, and by which threshold."""
+    return {"lot": lot.name, "threshold": lot.on_page().threshold, "sentence": lot.sentence}
 
 
 class WatchedStream:
     """What the parts of one lot say together: has the line left what the lot was calibrated for, is its promise kept?"""
 
-    def __init__(self, lot: Lot, results: Results, tell: Tell) -> None:
+    def __init__(self, lot: Judge, results: Results, tell: Tell) -> None:
         from sparcal.station.kept_monitor import MONITOR_FILE, KeptMonitor
 
         self._lot, self._results, self._tell = lot, results, tell
         self._promise_told = False
         self._kept: KeptMonitor | None = None
         try:
-            self._kept = KeptMonitor(lot, results.folder / MONITOR_FILE)
+            self._kept = KeptMonitor(
+                cast("Lot", lot), results.folder / MONITOR_FILE
+            )  # an exported lot has no monitor, and says so
             monitored = f"Shifts are watched for, with at most one false alarm in {ONE_IN:,} parts."
         except SparcalError as error:
             monitored = f"Shifts are not watched for: {error}"
@@ -110,7 +124,9 @@ class WatchedStream:
     def _look_at_promise(self) -> None:
         from sparcal.calibration.promise import check_promise
 
-        limit = self._lot.threshold
+        limit = self._lot.on_page().limit
+        if limit is None:  # an exported lot does not know what its threshold promised
+            return
         rows = [row for row in self._results.rows.values() if row.get("lot") == self._lot.name]
         verdicts = [row["verdict"] for row in rows if row["threshold"] == limit.value and row["verdict"] != "error"]
         check = check_promise(limit, len(verdicts), verdicts.count("fail"))
@@ -120,7 +136,7 @@ class WatchedStream:
             self._tell("promise", {"lot": self._lot.name, **facts, "sentence": check.sentence})
 
 
-def _follow(service: LotInService, results: Results, tell: Tell, stream: WatchedStream) -> WatchedStream:
+def _follow(service: InService, results: Results, tell: Tell, stream: WatchedStream) -> WatchedStream:
     if not service.changed():
         return stream
     results.lot = service.lot

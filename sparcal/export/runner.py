@@ -88,8 +88,11 @@ class ExportedModel:
 
     def draw(self, verdict: ExportedVerdict) -> NDArray[np.float32]:
         """The map of a judged image in its native pixels, (H, W)."""
-        outside = value_below(verdict.cells) if self.lot.outside is None else self.lot.outside
-        return draw_native(verdict.cells, self.map_rule, verdict.geometry, outside=outside)
+        return draw_native(verdict.cells, self.map_rule, verdict.geometry, outside=self.outside_of(verdict))
+
+    def outside_of(self, verdict: ExportedVerdict) -> float:
+        """What a map says where the encoder never looked."""
+        return value_below(verdict.cells) if self.lot.outside is None else self.lot.outside
 
 
 def load_exported(path: str | Path, *, state: str | Path | None = None) -> ExportedModel:

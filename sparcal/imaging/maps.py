@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.map_matrices import MapRule, draw_native, input_axes, value_below
 from sparcal.imaging.preprocess import Geometry
 
-__all__ = ["MapRule", "input_map", "native_map", "outside_value", "overlay", "top_mean"]
+__all__ = ["MapRule", "input_map", "native_map", "outside_value", "top_mean"]
 
 
 def input_map(cell: Tensor, rule: MapRule) -> Tensor:
@@ -40,7 +39,7 @@ def native_map(cell_hw: Tensor, rule: MapRule, geometry: Geometry, *, outside: f
         cell_hw: the cell scores of one image, (h, w).
         outside: score of the pixels that the encoder never saw; see `outside_value`.
     """
-    return draw_native(_array(cell_hw), rule, geometry, outside=outside)
+    return draw_native(cell_array(cell_hw), rule, geometry, outside=outside)
 
 
 def outside_value(cells: Tensor) -> float:
@@ -49,7 +48,7 @@ def outside_value(cells: Tensor) -> float:
     Use one value for all images that are ranked together: a value per image would mix unseen pixels of one image
     with seen pixels of another.
     """
-    return value_below(_array(cells))
+    return value_below(cell_array(cells))
 
 
 def top_mean(values: Tensor, fraction: float) -> Tensor:
@@ -62,33 +61,7 @@ def top_mean(values: Tensor, fraction: float) -> Tensor:
     return values.topk(count, dim=1, sorted=False).values.mean(dim=1)
 
 
-def overlay(
-    image: NDArray[np.uint8], heat: NDArray[Any], *, low: float, high: float, opacity: float = 0.5
-) -> NDArray[np.uint8]:
-    """A map in turbo colours over its image, RGB.
-
-    Args:
-        image: (H, W, 3) RGB.
-        heat: (H, W).
-        low: score of the coldest colour; give all images of a page the same `low` and `high`.
-        high: score of the hottest colour.
-        opacity: 0 shows the image alone, 1 the map alone.
-    """
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or heat.shape != image.shape[:2]:
-        raise ShapeError(
-            f"overlay needs a uint8 image (H, W, 3) and a map (H, W), got {image.dtype} {image.shape} and {heat.shape}."
-        )
-    if not (np.isfinite([low, high]).all() and high > low):
-        raise DataError(f"overlay needs finite low < high, got {low} and {high}: widen the colour scale.")
-    if not 0 <= opacity <= 1:
-        raise DataError(f"overlay needs an opacity between 0 and 1, got {opacity}.")
-    level = np.clip((np.asarray(heat, dtype=np.float32) - low) * (255.0 / (high - low)), 0, 255)
-    colours = cv2.cvtColor(cv2.applyColorMap(np.rint(level).astype(np.uint8), cv2.COLORMAP_TURBO), cv2.COLOR_BGR2RGB)
-    blended: NDArray[np.uint8] = cv2.addWeighted(image, 1.0 - opacity, colours, opacity, 0.0).astype(np.uint8)
-    return blended
-
-
-def _array(cells: Tensor) -> NDArray[Any]:
+def cell_array(cells: Tensor) -> NDArray[Any]:
     """The scores as numpy has them; half precision, which numpy sums badly, is widened."""
     dtype = torch.promote_types(cells.dtype, torch.float32)
     array: NDArray[Any] = cells.detach().to("cpu", dtype).numpy()

@@ -31,11 +31,11 @@ from sparcal.files.atomic import atomic_path, remove_left_behind
 from sparcal.files.full_disk import needs_room
 from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
-from sparcal.imaging.maps import overlay
+from sparcal.imaging.overlay import overlay
 from sparcal.settings import one_of, switch
+from sparcal.station.judge_facts import Judge
 from sparcal.station.judged_page import Row, of_this_lot, write_page
 from sparcal.station.judgement import Judgement
-from sparcal.station.lot import Lot
 
 Maps = Literal["npy", "tiff", "none"]
 
@@ -67,17 +67,18 @@ class Results:
         mixed: whether the folder may hold results of other lots and thresholds; each line names its own.
     """
 
-    def __init__(self, folder: Path, lot: Lot, wanted: Wanted, *, mixed: bool = False) -> None:
+    def __init__(self, folder: Path, lot: Judge, wanted: Wanted, *, mixed: bool = False) -> None:
         self.folder, self.lot, self.wanted = folder, lot, wanted
         folder.mkdir(parents=True, exist_ok=True)
         for place in (folder, folder / MAPS, folder / OVERLAYS):
             remove_left_behind(place)
         self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}
+        facts = lot.on_page()
         for row in self.rows.values():
-            if not mixed and not of_this_lot(row, lot):
+            if not mixed and not of_this_lot(row, facts):
                 raise DataError(
                     f"The folder {folder} holds results of {row['lot'] or 'no lot'} with threshold "
-                    f"{row['threshold']:.6g}, got {lot.name or 'no lot'} with {lot.threshold.value:.6g}: give another "
+                    f"{row['threshold']:.6g}, got {facts.name or 'no lot'} with {facts.threshold:.6g}: give another "
                     "folder, or remove this one."
                 )
 
@@ -134,15 +135,11 @@ class Results:
             writer = csv.DictWriter(stream, COLUMNS, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(_cells(row) for row in rows)
-        return write_page(self.folder / "index.html", self.lot, rows, self_test_page=self._copy_self_test_page())
-
-    def _copy_self_test_page(self) -> str | None:
-        page = self.lot.self_test_page()
-        if page is None:
-            return None
-        with atomic_path(self.folder / page.name) as temporary:
-            shutil.copyfile(page, temporary)
-        return page.name
+        facts = self.lot.on_page()
+        if facts.self_test_page is not None:
+            with atomic_path(self.folder / facts.self_test_page.name) as temporary:
+                shutil.copyfile(facts.self_test_page, temporary)
+        return write_page(self.folder / "index.html", facts, rows)
 
     def _write_map(self, heat: NDArray[np.float32], stem: str) -> Path:
         target = self.folder / MAPS / f"{stem}.{self.wanted.maps}"

@@ -12,9 +12,8 @@ import numpy as np
 
 from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
-from sparcal.station.detection_chart import detection_chart
 from sparcal.station.inline_page import in_html, jpeg_uri, write_inline_page
-from sparcal.station.lot import Lot
+from sparcal.station.judge_facts import JudgeFacts
 
 Row = dict[str, Any]
 
@@ -24,28 +23,27 @@ BARS = 40
 WIDTH, HEIGHT = 640, 120  # of the histogram
 
 
-def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str | None = None) -> Path:
+def write_page(path: Path, judge: JudgeFacts, rows: Sequence[Row]) -> Path:
     """Write the page of judged images.
 
     Args:
+        judge: its page of planted defects, if it has one, lies beside the page.
         rows: worst first; see `sparcal.station.judged_folder`.
-        self_test_page: name of the page of planted defects beside it, if there is one.
     """
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("fail", "pass", "error")}
-    effect = lot.effect_of(lot.threshold.value).sentence
-    scores = [row["score"] for row in rows if row["score"] is not None and of_this_lot(row, lot)]
+    scores = [row["score"] for row in rows if row["score"] is not None and of_this_lot(row, judge)]
     values: dict[str, object] = {
-        "title": in_html(lot.title),
+        "title": in_html(judge.title),
         "fail": counts["fail"],
         "passed": counts["pass"],
         "error": counts["error"],
-        "threshold": f"{lot.threshold.value:.4g}",
-        "sentence": in_html(f"{lot.threshold.sentence} The threshold {effect}."),
-        "choice": in_html(lot.record.choice.sentence),
-        "histogram": _histogram(scores, lot.threshold.value),
-        "others": in_html(_others(lot, rows)),
-        "would": _would_find(lot, self_test_page),
-        "checks": "".join(_check(check.verdict, check.name, check.sentence) for check in lot.record.checks),
+        "threshold": f"{judge.threshold:.4g}",
+        "sentence": in_html(judge.sentence),
+        "choice": in_html(judge.choice),
+        "histogram": _histogram(scores, judge.threshold),
+        "others": in_html(_others(judge, rows)),
+        "would": _would_find(judge),
+        "checks": _checks(judge),
         "note": f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
         "cards": "".join(_card(row) for row in rows[:SHOWN]),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -53,14 +51,14 @@ def write_page(path: Path, lot: Lot, rows: Sequence[Row], *, self_test_page: str
     return write_inline_page(path, "judged_page.html", values)
 
 
-def of_this_lot(row: Row, lot: Lot) -> bool:
+def of_this_lot(row: Row, judge: JudgeFacts) -> bool:
     """Whether a row was judged by this lot at the threshold that it has now."""
-    return (row["lot"], row["threshold"]) == (lot.name, lot.threshold.value)
+    return (row["lot"], row["threshold"]) == (judge.name, judge.threshold)
 
 
-def _others(lot: Lot, rows: Sequence[Row]) -> str:
+def _others(judge: JudgeFacts, rows: Sequence[Row]) -> str:
     """A sentence on the parts that other lots, or other thresholds, have judged."""
-    counts = Counter((row["lot"], row["threshold"]) for row in rows if not of_this_lot(row, lot))
+    counts = Counter((row["lot"], row["threshold"]) for row in rows if not of_this_lot(row, judge))
     if not counts:
         return ""
     by = [
@@ -70,12 +68,15 @@ def _others(lot: Lot, rows: Sequence[Row]) -> str:
     return f"Judged before the lot or its threshold changed: {', '.join(by)}; they are not in the histogram."
 
 
-def _would_find(lot: Lot, page: str | None) -> str:
+def _would_find(judge: JudgeFacts) -> str:
     """What the lot finds of planted defects, as a section; nothing for a lot that was never tested."""
-    tested = lot.record.self_test
+    tested, page = judge.self_test, judge.self_test_page
     if tested is None:
         return ""
-    link = "" if page is None else f"<p><a href='{in_html(page)}'>See every planted defect, found and missed</a></p>"
+    from sparcal.station.detection_chart import detection_chart
+
+    said = "See every planted defect, found and missed"
+    link = "" if page is None else f"<p><a href='{in_html(page.name)}'>{said}</a></p>"
     return (
         f"<section class='would'><div><h2>What it would find</h2>"
         f"<p class='soft'>{in_html(tested.sentence)}</p>{link}</div>{detection_chart(tested)}</section>"
@@ -115,8 +116,15 @@ def _thumbnail(path: Path) -> str:
     return jpeg_uri(image)
 
 
-def _check(verdict: str, name: str, sentence: str) -> str:
-    return f"<li class='{verdict}'><b>{verdict}</b> <span>{in_html(name)}</span> {in_html(sentence)}</li>"
+def _checks(judge: JudgeFacts) -> str:
+    """The checks of the calibration, folded away; nothing where there are none."""
+    if not judge.checks:
+        return ""
+    lines = "".join(
+        f"<li class='{check.verdict}'><b>{check.verdict}</b> <span>{in_html(check.name)}</span> {in_html(check.sentence)}</li>"
+        for check in judge.checks
+    )
+    return f"<details><summary>Checks of this calibration</summary><ul class='checks'>{lines}</ul></details>"
 
 
 def _histogram(scores: Sequence[float], limit: float) -> str:

@@ -18,10 +18,9 @@ from sparcal.imaging.preprocess import Geometry
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-    from torch import Tensor
 
     from sparcal.calibration.sight import Sight
-    from sparcal.imaging.maps import MapRule
+    from sparcal.imaging.map_matrices import MapRule
 
 SHOWN_IN_NOTEBOOK = 12  # judgements of a list; its table has all
 NOTEBOOK_SIDE = 224
@@ -45,7 +44,7 @@ class Judgement:
     verdict: Literal["pass", "fail", "error"]
     pixel_threshold: float
     reason: str | None = None
-    cell: Tensor | None = field(default=None, repr=False)
+    cell: NDArray[Any] | None = field(default=None, repr=False)
     geometry: Geometry | None = field(default=None, repr=False)
     rule: MapRule | None = field(default=None, repr=False)
     outside: float = 0.0
@@ -57,11 +56,11 @@ class Judgement:
 
     def heat(self) -> NDArray[np.float32] | None:
         """The score of every native pixel, (H, W); None where the image could not be scored."""
-        from sparcal.imaging.maps import native_map
+        from sparcal.imaging.map_matrices import draw_native
 
         if self.cell is None or self.geometry is None or self.rule is None:
             return None
-        return native_map(self.cell, self.rule, self.geometry, outside=self.outside)
+        return draw_native(self.cell, self.rule, self.geometry, outside=self.outside)
 
     def row(self) -> dict[str, Any]:
         """One line of a result table."""

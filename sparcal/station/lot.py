@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.read import Failure
     from sparcal.score import CalibratedDetector
+    from sparcal.station.judge_facts import JudgeFacts
     from sparcal.station.judgement import Judgement, Judgements
     from sparcal.station.monitor import Monitor
     from sparcal.station.station import Station
@@ -71,6 +72,29 @@ class Lot:
             return "The station's own reference, not calibrated to any lot"
         how = "the station's own reference" if self.record.correction == OWN_REFERENCE else self.record.correction
         return f"Lot {self.name}, {how}"
+
+    @property
+    def sentence(self) -> str:
+        """By which lot parts are judged, and what its threshold does to good parts and planted defects."""
+        limit = self.threshold.value
+        return f"{self.title}: the threshold {limit:.4g} {self.effect_of(limit).sentence}."
+
+    def on_page(self) -> JudgeFacts:
+        """What a table or page says about the lot beside its verdicts."""
+        from sparcal.station.judge_facts import JudgeFacts
+
+        effect = self.effect_of(self.threshold.value).sentence
+        return JudgeFacts(
+            name=self.name,
+            threshold=self.threshold.value,
+            limit=self.threshold,
+            title=self.title,
+            choice=self.record.choice.sentence,
+            sentence=f"{self.threshold.sentence} The threshold {effect}.",
+            checks=self.record.checks,
+            self_test=self.record.self_test,
+            self_test_page=self.self_test_page(),
+        )
 
     def effect_of(self, threshold: float) -> ThresholdEffect:
         """Good parts that an image threshold would reject, and planted defects that it would find."""
@@ -166,6 +190,7 @@ class Lot:
         """Judge an image that the station's encoder has encoded already."""
         from sparcal.calibration.sight import see
         from sparcal.imaging.encode import stranger
+        from sparcal.imaging.maps import cell_array
         from sparcal.imaging.read import Failure
         from sparcal.station.judgement import Judgement
 
@@ -181,7 +206,7 @@ class Lot:
             threshold=self.threshold.value,
             verdict="fail" if score > self.threshold.value else "pass",
             pixel_threshold=self.pixel_threshold.value,
-            cell=scores.cell[0].cpu(),
+            cell=cell_array(scores.cell[0]),
             geometry=image.geometry,
             rule=self.calibrated.detector.map_rule,
             outside=self.record.outside,

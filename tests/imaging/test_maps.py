@@ -11,7 +11,7 @@ from PIL import Image
 from torch.nn.functional import interpolate
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value, overlay, top_mean
+from sparcal.imaging.maps import MapRule, input_map, native_map, outside_value, top_mean
 from sparcal.imaging.preprocess import Geometry, Preprocess
 
 GRIDS = [(28, 28, 8), (7, 11, 14), (1, 5, 16), (3, 1, 4), (56, 56, 4)]  # h, w, cell_pixels
@@ -225,19 +225,6 @@ def test_top_mean_counts_like_the_authors():
     assert top_mean(torch.arange(99.0)[None], 0.01).item() == 98  # int(0.99) is 0: the maximum
 
 
-def test_overlay_blends_turbo_on_one_scale():
-    image = np.full((4, 6, 3), 100, dtype=np.uint8)
-    heat = np.linspace(-1, 3, 24).reshape(4, 6)
-    alone = overlay(image, heat, low=0.0, high=2.0, opacity=1.0)
-    table = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[None], cv2.COLORMAP_TURBO)[0, :, ::-1]
-    level = np.rint(np.clip(heat / 2, 0, 1) * 255).astype(int)
-    np.testing.assert_array_equal(alone, table[level])
-    np.testing.assert_array_equal(overlay(image, heat, low=0.0, high=2.0, opacity=0.0), image)
-    half = overlay(image, heat, low=0.0, high=2.0)
-    assert half.dtype == np.uint8
-    assert np.abs(half - (50 + table[level] / 2)).max() <= 0.5
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -268,20 +255,3 @@ def test_bad_shapes_and_values_are_refused():
         outside_value(torch.tensor([[[1.0, float("nan")]]]))
     with pytest.raises(DataError, match="got no scores"):
         outside_value(torch.zeros(0, 2, 2))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "sentence"),
-    [
-        ({"image": np.zeros((4, 5), np.uint8)}, ShapeError, r"overlay needs a uint8 image \(H, W, 3\)"),
-        ({"image": np.zeros((4, 5, 3), np.float32)}, ShapeError, "got float32"),
-        ({"heat": np.zeros((5, 4))}, ShapeError, r"and \(5, 4\)"),
-        ({"high": 0.0}, DataError, r"overlay needs finite low < high, got 0\.0 and 0\.0: widen the colour scale"),
-        ({"high": float("inf")}, DataError, "needs finite low < high"),
-        ({"opacity": 2.0}, DataError, r"needs an opacity between 0 and 1, got 2\.0"),
-    ],
-)
-def test_bad_overlays_are_refused(change, error, sentence):
-    options = {"image": np.zeros((4, 5, 3), np.uint8), "heat": np.zeros((4, 5)), "low": 0.0, "high": 1.0, **change}
-    with pytest.raises(error, match=sentence):
-        overlay(options.pop("image"), options.pop("heat"), **options)

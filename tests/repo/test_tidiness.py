@@ -89,7 +89,7 @@ COVERS = {
     "server/web/test_security.py": ("server/data/sessions", "server/refusals", "server/web/app", "server/web/context"),
     "server/work/test_handlers.py": ("server/data/parts",),
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
-    "station/test_judged_folder.py": ("station/judged_page",),
+    "station/test_judged_folder.py": ("station/judged_page", "station/judge_facts"),
     "station/test_calibrating.py": ("station/lot_writing",),
     "station/test_judgement.py": ("station/plots",),
     "station/test_intake.py": ("calibration/station_checks",),

@@ -17,7 +17,7 @@ from sparcal import __version__
 from sparcal.bench.demo.comparison import BASE, Demonstration, DemoRow, Shown, summarise
 from sparcal.files.atomic import atomic_path
 from sparcal.hosts import HOSTS
-from sparcal.imaging.maps import overlay
+from sparcal.imaging.overlay import overlay
 from sparcal.rendering.parts import Part
 
 Rgb = NDArray[np.uint8]

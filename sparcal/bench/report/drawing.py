@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparcal.errors import MissingExtraError
 from sparcal.files.atomic import atomic_path
-from sparcal.imaging.maps import overlay
+from sparcal.imaging.overlay import overlay
 
 _DPI = 150
 
