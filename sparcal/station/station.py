@@ -198,8 +198,8 @@ class Station:
         """
         from sparcal.station.calibrating import Request, calibrate_lot
 
-        request = Request(name, correction, false_reject, operator, activate)
         title = clean_name(name)
+        request = Request(title, correction, false_reject, operator, activate)
         calibrate_lot(self, image_sources(normals), request, progress)
         if not isinstance(correction, str):
             self.kinds = (*self.kinds, type(correction))
