@@ -27,8 +27,10 @@ def asking_the_hub() -> Iterator[None]:
     constants.HF_HUB_OFFLINE = True
     try:
         yield
-    except Exception as error:  # whatever a library makes of it, this is the reason
-        raise ConnectionError(silent) from error
+    except Exception as error:
+        # That the hub is off limits is our doing; anything else that a library says is worth hearing too.
+        more = "" if _from_the_hub(error) else f"; {str(error).partition(chr(10))[0]}"
+        raise ConnectionError(f"{silent}{more}") from error
     finally:
         constants.HF_HUB_OFFLINE = before
 
@@ -52,3 +54,12 @@ def silence_of_the_hub(wait_s: float = PATIENCE_S) -> str | None:
     knocking.start()
     knocking.join(wait_s)
     return answers[0] if answers else f"{host} did not answer within {wait_s:g} s"
+
+
+def _from_the_hub(error: BaseException | None) -> bool:
+    """Whether an error began as one of the hub's own, however a library has wrapped it since."""
+    while error is not None:
+        if type(error).__module__.startswith("huggingface_hub"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
