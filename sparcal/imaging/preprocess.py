@@ -51,7 +51,8 @@ class Geometry:
     def __post_init__(self) -> None:
         for name, count, least in (("native", 2, 1), ("input", 2, 1), ("valid", 4, 0)):
             whole_numbers(getattr(self, name), f"Geometry.{name}", count=count, least=least)
-        finite_numbers(self.covered, "Geometry.covered", count=4, least=0)
+        # A transform that pads shows more than the image: what is covered may begin outside it.
+        finite_numbers(self.covered, "Geometry.covered", count=4)
         for name in ("covered", "valid"):
             top, left, bottom, right = getattr(self, name)
             if not (top < bottom and left < right):
