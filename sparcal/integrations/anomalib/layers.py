@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sparcal.artifacts import load, save
-from sparcal.errors import ShapeError
+from sparcal.errors import ArtifactError, DataError, ShapeError
 from sparcal.sparc import SPARC
 from sparcal.types import Correction, Features, fitted
 
@@ -66,6 +66,13 @@ class CorrectionLayer(nn.Module):
         """The correction as the bytes of a sparcal artifact: a checkpoint needs no pickle for it."""
         with tempfile.TemporaryDirectory() as folder:
             path = save(with_tensors(self.correction, torch.Tensor.cpu), Path(folder) / "correction")
+            try:
+                load(path)  # what reads a checkpoint has nobody to ask for a class
+            except ArtifactError as error:
+                raise DataError(
+                    "A checkpoint takes sparcal's own corrections and registered ones, such as SPARC, got "
+                    f"{type(self.correction).__name__}: offer its class under the entry point sparcal.corrections."
+                ) from error
             return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
