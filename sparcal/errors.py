@@ -63,10 +63,6 @@ class BusyError(SparcalError, RuntimeError):
     """Another process is writing to the same place."""
 
 
-class PluginWarning(UserWarning):
-    """A plug-in of another package is left out; its text is one sentence for a person."""
-
-
 class FullDiskError(SparcalError, OSError):
     """There is no room left for what is being written."""
 

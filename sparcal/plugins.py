@@ -22,11 +22,15 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from sparcal.errors import DataError, PluginWarning
+from sparcal.errors import DataError
 
 ENCODER_GROUP = "sparcal.encoders"
 
 Thing = TypeVar("Thing")
+
+
+class PluginWarning(UserWarning):
+    """A plug-in of another package is left out; its text is one sentence for a person."""
 
 
 def plugin_packages(group: str, taken: Iterable[str] = ()) -> dict[str, str]:

@@ -169,7 +169,7 @@ def test_a_station_on_a_device_calibrates_and_judges_as_one_on_the_processor(two
     spied.score(test[:1])  # loads what it needs
     spy_device.returned.clear()
     got = spied.score(test)
-    cells = got[0].cell.numel()
+    cells = got[0].cell.size
     assert spy_device.returned == [cells] * len(test)  # the map of each image, for people; the features never
     for one, other in zip(got, ours.score(test), strict=True):
         assert one.score == pytest.approx(other.score, rel=1e-5)

@@ -16,7 +16,8 @@ from sparcal.corrections import _accepted as accepted_correction
 from sparcal.detectors import PatchCore
 from sparcal.detectors import _accepted as accepted_detector
 from sparcal.encoders import load_encoder
-from sparcal.errors import DataError, PluginWarning
+from sparcal.errors import DataError
+from sparcal.plugins import PluginWarning
 from sparcal.sparc import SPARC
 
 PLUGIN = Path(__file__).parent / "support" / "tiny_plugin"

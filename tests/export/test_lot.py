@@ -331,7 +331,7 @@ def test_the_command_writes_a_graph_and_a_state(station, tmp_path, monkeypatch, 
 
 
 def test_the_command_refuses_in_one_sentence(station, tmp_path, capsys):
-    assert run([*command(station), "--lot", "none"]) == 1
+    assert run([*command(station), "--lot", "none"]) == 2
     assert "has no lot 'none'; it has L42, L43/\u00fc." in capsys.readouterr().err
     assert run([*command(station), "--format", "tensorrt"]) == 2
     assert "is not one of 'onnx', 'openvino', 'state'" in capsys.readouterr().err
