@@ -132,11 +132,16 @@ async function upload(files, send) {
   refresh();
 }
 
-// The state line, and a heartbeat for pages: `listen(f)` calls f whenever something has changed.
+// The state line, and a heartbeat for pages: `listen(f)` calls f whenever something has changed, and at once where the
+// station has answered already.
 const listeners = [];
+let latest = null;
 let shown = "";  // what the listeners have seen: the revision, and a watched folder that comes or goes without one
 let timer;
-export function listen(listener) { listeners.push(listener); }
+export function listen(listener) {
+  listeners.push(listener);
+  if (latest) attempt(() => listener(latest));
+}
 export async function refresh(anyway = false) {
   clearTimeout(timer);
   let pause = 1000;
@@ -147,7 +152,8 @@ export async function refresh(anyway = false) {
     const news = `${state.revision} ${state.watch?.reachable}`;
     if (news !== shown || anyway === true) {
       shown = news;
-      for (const listener of listeners) await attempt(() => listener(state));
+      latest = state;
+      for (const listener of [...listeners]) await attempt(() => listener(state));
       if (find("#queue").open) await showQueue();
     }
     pause = state.running || state.queued ? 500 : 2000;
