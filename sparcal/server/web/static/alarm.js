@@ -10,6 +10,9 @@ listen((state) => {
   find("#promise").hidden = Boolean(alarm) || !state.promise;
   find("#promise").textContent = state.promise ?? "";
   if (alarm && other) show();
+  // What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
+  const height = ["#alarm", "#promise"].reduce((sum, band) => sum + find(band).getBoundingClientRect().height, 0);
+  document.documentElement.style.setProperty("--bands", `${Math.ceil(height)}px`);
 });
 
 function show() {

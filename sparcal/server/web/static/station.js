@@ -140,7 +140,7 @@ let shown = "";  // what the listeners have seen: the revision, and a watched fo
 let timer;
 export function listen(listener) {
   listeners.push(listener);
-  if (latest) attempt(() => listener(latest));
+  if (latest) queueMicrotask(() => attempt(() => listener(latest)));  // once the page's module has run to its end
 }
 export async function refresh(anyway = false) {
   clearTimeout(timer);
