@@ -107,7 +107,7 @@ class WatchedStream:
             self._kept = KeptMonitor(
                 cast("Lot", lot), results.folder / MONITOR_FILE
             )  # an exported lot has no monitor, and says so
-            monitored = f"Shifts are watched for, with at most one false alarm in {ONE_IN:,} parts."
+            monitored = f"Shifts are watched for, with on average at most one false alarm in {ONE_IN:,} parts."
         except SparcalError as error:
             monitored = f"Shifts are not watched for: {error}"
         tell("lot", {**lot_facts(lot), "monitored": monitored})

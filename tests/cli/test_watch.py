@@ -151,7 +151,9 @@ def test_parts_that_look_different_are_told_and_so_is_a_broken_promise(tmp_path)
     told = []
     tell = lambda event, facts: told.append((event, facts))  # noqa: E731
     stream = WatchedStream(station.own(), results, tell)
-    assert told[0][1]["monitored"] == "Shifts are watched for, with at most one false alarm in 100,000 parts."
+    assert (
+        told[0][1]["monitored"] == "Shifts are watched for, with on average at most one false alarm in 100,000 parts."
+    )
     for judgement in station.own().stream([image // 2 for image in pictures(demo().lot_good)]):
         results.rows[str(judgement.path)] = {**judgement.row(), "lot": None}
         stream.look(judgement)

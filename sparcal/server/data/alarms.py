@@ -63,7 +63,7 @@ def monitored(station: StationFolder, lot: str) -> str:
             f"Shifts are not watched for: only {kept} images of good parts were kept to compare with. "
             "Calibrate a lot on at least 3 parts."
         )
-    return f"Shifts are watched for, with at most one false alarm in {ONE_IN:,} parts."
+    return f"Shifts are watched for, with on average at most one false alarm in {ONE_IN:,} parts."
 
 
 def keep_reading(connection: sqlite3.Connection, sha: str, lot: str, reading: list[float]) -> int:
