@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Test workers share two cores; one thread each keeps cores x threads at cores.
 TEST_WORKERS ?= 2
 
-.PHONY: help demo docs docs-check pictures test test-all test-gpu test-anomalib test-lowest test-highest release-check speed browser \
+.PHONY: help demo docs docs-check pictures notebooks test test-all test-gpu test-anomalib test-lowest test-highest release-check speed browser \
 	lint format lock lock-anomalib lock-lowest clean
 
 help:
@@ -20,8 +20,9 @@ help:
 	@echo "make test-lowest    the fast tests on the lowest allowed versions of all dependencies"
 	@echo "make test-highest   the fast tests on the newest versions that there are"
 	@echo "make release-check  build, install the wheel alone elsewhere, and walk through it"
-	@echo "make speed     every hot path against a peer, ten minutes; writes docs/explanation/speed.md"
+	@echo "make speed     every hot path against a peer, thirteen minutes; writes docs/explanation/speed.md"
 	@echo "make docs      the documentation site, offline; opens as build/site/index.html"
+	@echo "make notebooks run the notebooks of examples/ again and keep what they show"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make lock      upgrade every dependency and rewrite constraints.txt"
@@ -110,7 +111,7 @@ $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 test-anomalib: $(ANOMALIB)/.ready
 	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/integrations/anomalib
 
-# Under ten minutes on two cores that do nothing else; writes docs/explanation/speed.md.
+# About thirteen minutes on two cores that do nothing else; writes docs/explanation/speed.md.
 speed: $(ANOMALIB)/.ready
 	$(ANOMALIB)/bin/python -m speed
 
@@ -124,6 +125,10 @@ docs-check: docs
 	rm -rf build/site-again build/site-trees
 	$(BIN)/python -m sphinx --quiet --doctree-dir build/site-trees docs build/site-again
 	diff --recursive build/site build/site-again
+
+# What the notebooks keep and the site shows: runs each where it lies, about two minutes; they write to temporary folders.
+notebooks: $(READY)
+	for one in examples/*.ipynb; do OMP_NUM_THREADS=1 $(BIN)/jupyter-execute --inplace $$one || exit 1; done
 
 # The pictures of the browser tutorial, a few minutes; writes docs/pictures.
 pictures: $(READY) browser

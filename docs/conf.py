@@ -19,7 +19,15 @@ release = version = sparcal.__version__
 html_title = "sparcal"
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "generated", "repository_links"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "mathml",
+    "generated",
+    "notebooks",
+    "repository_links",
+]
 exclude_patterns = ["_site"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_block", "attrs_inline", "deflist"]
@@ -33,7 +41,7 @@ nitpick_ignore = [
     for name in (
         "imaging.preprocess.Geometry",
         "imaging.read.Failure",
-        "neighbours.search._Bounds",
+        "neighbours._boxes.Boxes",
         "export.lot_state.LotFacts",
     )
 ]

@@ -34,7 +34,7 @@ from torch import Tensor
 from sparcal.devices import find_device
 from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path
-from sparcal.settings import instance_of, with_article
+from sparcal.settings import classes, file_path, with_article
 
 ARTIFACT_FORMAT = 1
 ARTIFACT_HEADER = "sparcal"
@@ -63,12 +63,14 @@ def save(thing: object, path: str | Path) -> Path:
     >>> load(path).neighbours
     3
     """
-    instance_of(path, "save's path", (str, Path))
+    file_path(path, "save's path")
     tensors: dict[str, Tensor] = {}
     description = _describe(thing, "", tensors)
     description["format"] = ARTIFACT_FORMAT
     description["digest"] = _digest(description, tensors)
     target = Path(path)
+    if target.is_dir():
+        raise DataError(f"save writes one file, got the folder {target}: name a file in it.")
     with atomic_path(target) as temporary:
         save_file(tensors, temporary, metadata={ARTIFACT_HEADER: json.dumps(description)})
     return target
@@ -100,7 +102,7 @@ def load(path: str | Path, *, kinds: Iterable[type] = (), device: str | torch.de
     >>> load(save(SPARC(rank=3), "sparc.safetensors"))
     SPARC(rank=3, on='both', recentre='none')
     """
-    instance_of(path, "load's path", (str, Path))
+    file_path(path, "load's path")
     known, place = _kinds(kinds), find_device(device)
     source = Path(path)
     if not source.is_file():
@@ -136,11 +138,8 @@ def _kinds(more: Iterable[type] = ()) -> dict[str, type[Any]]:
     from sparcal.detectors import DETECTORS
     from sparcal.imaging.maps import MapRule
 
-    classes = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
-    for kind in more:
-        instance_of(kind, "Each of kinds", type, hint="pass the class itself")
-        classes.append(kind)
-    return {kind_name(kind): kind for kind in classes}
+    own = [*(entry.kind for entry in CORRECTIONS.values()), *DETECTORS.values(), MapRule]
+    return {kind_name(kind): kind for kind in (*own, *classes(more, "kinds"))}
 
 
 def _describe(thing: object, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

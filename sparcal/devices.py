@@ -32,6 +32,10 @@ def find_device(name: str | torch.device = AUTO_DEVICE) -> torch.device:
 
     if isinstance(name, torch.device):
         return name
+    if not isinstance(name, str):
+        raise DataError(
+            f"A device must be a name or a torch.device, got a {type(name).__name__}: leave it out for auto."
+        )
     if name == AUTO_DEVICE:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     kind, colon, number = name.partition(":")

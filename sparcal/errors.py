@@ -2,6 +2,7 @@
 
     SparcalError
     ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
+    │   └── NoImageError   an image was asked for by a number that none has        (also IndexError)
     ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
     ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
@@ -33,6 +34,10 @@ class SparcalError(Exception):
 
 class ShapeError(SparcalError, ValueError):
     """A tensor has the wrong shape, or two grids do not match."""
+
+
+class NoImageError(ShapeError, IndexError):
+    """An image was asked for by a number that none has, or by something that is no number."""
 
 
 class DataError(SparcalError, ValueError):

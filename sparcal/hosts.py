@@ -16,10 +16,11 @@ import torch
 
 from sparcal.devices import AUTO_DEVICE
 from sparcal.encoders import Recipe, load_encoder, parse_spec
+from sparcal.encoders.compiled import torch_encoder
 from sparcal.encoders.spec import ComputePrecision
 from sparcal.errors import DataError
 from sparcal.plugins import plugins
-from sparcal.settings import instance_of, mapping, one_of, text
+from sparcal.settings import file_path, instance_of, mapping, one_of, text
 from sparcal.types import Detector, Encoder, Family
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _accepted(entry: object) -> Host:
     return entry
 
 
-def load_host(
+def load_host(  # noqa: PLR0913
     name: str,
     *,
     encoder: str | None = None,
@@ -183,6 +184,7 @@ def load_host(
     settings: Mapping[str, object] | None = None,
     device: str | torch.device = AUTO_DEVICE,
     precision: ComputePrecision | None = None,
+    runtime: str | None = None,
 ) -> tuple[Encoder, Detector]:
     """The encoder and the unfitted detector of a host, ready for `encode` and `score_lot`.
 
@@ -192,12 +194,17 @@ def load_host(
         prompts: the learned prompt file of AnomalyCLIP.
         category: what the images show, in words; gives WinCLIP its texts, which its default mode does not need.
         settings: fields of the detector, by name; the encoder follows what they need.
-        device: where the encoder computes, and the detector with it; as in `load_encoder`, like `precision`.
+        device: where encoder and detector compute; as in `load_encoder`, like `precision` and `runtime`.
 
     >>> encoder, detector = load_host("patchcore", encoder="bundled", settings={"coreset": 0.25})
     >>> type(detector).__name__, detector.coreset
     ('PatchCore', 0.25)
     """
+    text(encoder, "encoder", optional=True, hint="name it, or load it with load_encoder")
+    file_path(prompts, "prompts", optional=True)
+    text(category, "category", optional=True)
+    if settings is not None:
+        mapping(settings, "settings")
     return build_host(
         find_host(name),
         encoder=encoder,
@@ -207,10 +214,11 @@ def load_host(
         settings=settings,
         device=device,
         precision=precision,
+        runtime=runtime,
     )
 
 
-def build_host(
+def build_host(  # noqa: PLR0913
     host: Host,
     *,
     encoder: str | None,
@@ -220,6 +228,7 @@ def build_host(
     settings: Mapping[str, object] | None,
     device: str | torch.device = AUTO_DEVICE,
     precision: ComputePrecision | None = None,
+    runtime: str | None = None,
 ) -> tuple[Encoder, Detector]:
     """As `load_host`, for a host that need not be one of the nine."""
     from sparcal.detectors import for_cell_pixels
@@ -230,15 +239,12 @@ def build_host(
             f"The host {host.name} takes {needs}, got {prompts or 'none'}: set --prompts (prompts= in Python)."
         )
     detector = make_detector(host, settings or {})
+    words = encoder_for(detector, encoder or host.encoder)
     loaded = load_encoder(
-        encoder_for(detector, encoder or host.encoder),
-        weights=weights,
-        recipe=host.recipe,
-        device=device,
-        precision=precision,
+        words, weights=weights, recipe=host.recipe, device=device, precision=precision, runtime=runtime
     )
     detector = for_cell_pixels(detector, loaded.cell_pixels)
-    return loaded, _with_texts(detector, loaded, prompts=prompts, category=category)
+    return loaded, _with_texts(detector, torch_encoder(loaded), prompts=prompts, category=category)
 
 
 def make_detector(host: Host, settings: Mapping[str, object]) -> Detector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Sequence
@@ -16,6 +17,11 @@ from sparcal.files.amounts import amount
 
 LARGE = 4 * 2**20  # bytes from which numpy asks for large pages
 
+# glibc's names for what `mallopt` sets, and what they are set to: blocks below the first size come from memory that the
+# process holds, and up to the second of it is held while free.
+_TRIM, _MAP = -1, -3
+_MAPPED_FROM, _HELD = 32 * 2**20, 256 * 2**20
+
 
 def uninitialised(shape: Sequence[int], like: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor about to be filled, on the device and, unless `dtype` is given, in the dtype of `like`.
@@ -27,6 +33,14 @@ def uninitialised(shape: Sequence[int], like: Tensor, *, dtype: torch.dtype | No
     if like.device.type != "cpu" or size < LARGE:
         return torch.empty(shape, dtype=dtype, device=like.device)
     return torch.from_numpy(np.empty(size, np.uint8)).view(dtype).view(shape)
+
+
+def mean_of_images(x: Tensor) -> Tensor:
+    """The mean over the first axis in float64, image by image: torch would copy all of them to float64 first."""
+    total = torch.zeros(x.shape[1:], dtype=torch.float64, device=x.device)
+    for image in x:
+        total += image
+    return total / len(x)
 
 
 def available_bytes() -> int | None:
@@ -48,3 +62,19 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
     free = available_bytes()
     if free is not None and needed > free:
         raise DataError(f"{what} needs about {amount(needed)} of memory, got {amount(free)} free: {remedy}.")
+
+
+def hold_freed_memory() -> bool:
+    """Have the C library hold on to what is freed; False where it is not glibc, or where the environment has set it.
+
+    A network takes and frees the same hundred megabytes for every image. By default glibc hands them back each time, and
+    the system clears every page anew: up to half of the time of encoding an image. This holds for the whole process.
+    """
+    if any(name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")):
+        return False
+    try:
+        os.confstr("CS_GNU_LIBC_VERSION")
+        tune = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError, ValueError):  # another C library, or another system
+        return False
+    return bool(tune(_MAP, _MAPPED_FROM)) and bool(tune(_TRIM, _HELD))

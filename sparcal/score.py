@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from sparcal.sparc import check_finite
-from sparcal.types import Correction, Detector, Features, Scores
+from sparcal.feature_checks import check_finite
+from sparcal.settings import instance_of
+from sparcal.types import Correction, Detector, Features, Scores, require_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +45,11 @@ def score_lot(
     >>> scores.image.shape, scores.cell.shape
     (torch.Size([5]), torch.Size([5, 4, 4]))
     """
-    check_finite(test, "The test features")
+    instance_of(detector, "score_lot's detector", Detector, hint="make one, for instance PaDiM()")
+    instance_of(correction, "score_lot's correction", Correction, hint="make one, for instance SPARC()")
+    check_finite(require_features(test, "score_lot's test"), "The test features")
     if reference is not None:
-        check_finite(reference, "The reference features")
+        check_finite(require_features(reference, "score_lot's reference"), "The reference features")
     return rebuild(detector, correction, reference=reference, calibration=calibration).score(test)
 
 

@@ -7,14 +7,18 @@ same object. numpy's numbers are numbers; True is not 1, and NaN is none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from sparcal.errors import DataError
 
 LARGEST_SEED = 2**63 - 1  # what every random generator takes
+MOST_WORKERS = 1024  # threads that anybody may ask for
+LONGEST_NAME = 255  # bytes of a file's name
 LONGEST_SHOWN = 60  # characters of a value in a sentence
 
 
@@ -46,6 +50,12 @@ def whole_number(
     good = _is_whole(value) and (least is None or value >= least) and (most is None or value <= most)
     if not good:
         raise _refused(who, f"a whole number{_between(least, most)}", value, optional=optional, hint=hint)
+
+
+def check_workers(value: object) -> None:
+    """`value` must be a number of threads that can be started."""
+    whole_number(value, "workers", least=1)
+    whole_number(value, "workers", most=MOST_WORKERS)
 
 
 def seed_number(value: object, who: str) -> None:
@@ -134,11 +144,59 @@ def texts(value: object, who: str, *, hint: str = "") -> None:
 def instance_of(
     value: object, who: str, kind: type | tuple[type, ...], *, optional: bool = False, hint: str = ""
 ) -> None:
-    """`value` must be an object of this kind."""
-    if not isinstance(value, kind) and not (optional and value is None):
+    """`value` must be an object of this kind; the class of one is not, though a protocol would take it."""
+    if (not isinstance(value, kind) or (isinstance(value, type) and kind is not type)) and not (
+        optional and value is None
+    ):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = " or ".join(with_article(one.__name__) for one in kinds)
         raise _refused(who, names, value, optional=optional, hint=hint)
+
+
+def several(value: object, who: str, what: str) -> list[Any]:
+    """`value` as a list; it must be a list, a tuple or another iterable, and no text or mapping.
+
+    Args:
+        what: it holds, in the plural.
+    """
+    return list(one_by_one(value, who, what))
+
+
+def one_by_one(value: object, who: str, what: str) -> Iterator[Any]:
+    """The same without a list: nothing is asked for before its turn."""
+    try:
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping | type):
+            raise TypeError
+        return iter(value)
+    except TypeError:  # also an array without an axis
+        raise _refused(who, f"a list of {what}", value) from None
+
+
+def classes(value: object, who: str) -> tuple[type, ...]:
+    """`value` as a tuple; it must be a list of classes."""
+    found = several(value, who, "classes")
+    for one in found:
+        instance_of(one, f"Each of {who}", type, hint="pass the class itself")
+    return tuple(found)
+
+
+def function(value: object, who: str, *, optional: bool = False) -> None:
+    """`value` must be something that can be called."""
+    if not callable(value) and not (optional and value is None):
+        raise _refused(who, "a function", value, optional=optional)
+
+
+def file_path(value: object, who: str, *, optional: bool = False) -> None:
+    """`value` must be a text or a Path that names a place a file system can have."""
+    if optional and value is None:
+        return
+    instance_of(value, who, (str, Path), optional=optional)
+    try:
+        longest = max((len(os.fsencode(part)) for part in Path(str(value)).parts), default=0)
+    except UnicodeEncodeError:
+        longest = LONGEST_NAME + 1
+    if value == "" or "\0" in str(value) or longest > LONGEST_NAME:
+        raise _refused(who, "a path that a file system can have", value, optional=optional)
 
 
 def mapping(value: object, who: str, *, hint: str = "") -> None:

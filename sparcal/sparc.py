@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
 
-from sparcal.errors import DataError, ShapeError
-from sparcal.memory import uninitialised
+from sparcal.compiled import TINY, compiled_module
+from sparcal.errors import DataError
+from sparcal.feature_checks import check_finite, check_given, check_grid, check_reference, only_grid
+from sparcal.memory import mean_of_images, uninitialised
 from sparcal.settings import one_of, parameters, whole_number
 from sparcal.types import Features, Side, check_side, fitted, require_features
 
@@ -82,6 +85,7 @@ class SPARC:
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn mean and basis from the k calibration normals; `reference` is used by recentring only."""
         k = check_calibration(calibration, "SPARC")
+        check_given(reference, "SPARC")
         rank = saturated_rank(self.rank, k)
         levels = [subspace(x, rank) for x in calibration.levels]
         self.mean_ = tuple(mean for mean, _, _ in levels)
@@ -114,7 +118,8 @@ class SPARC:
         if reference is None:
             raise DataError("SPARC(recentre='cell') needs the reference features in fit, got none: pass reference=.")
         check_grid(reference, mean, "SPARC.fit's reference")
-        before = (x.mean(dim=0, dtype=torch.float64).to(x.dtype) for x in reference.levels)
+        check_reference(reference, "SPARC(recentre='cell')")
+        before = (mean_of_images(x).to(x.dtype) for x in reference.levels)
         return tuple(mu - old for mu, old in zip(mean, before, strict=True))
 
     def _project(self, features: Features, offset: tuple[Tensor, ...] | None) -> Features:
@@ -130,7 +135,7 @@ def subspace(x: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, basis and kept rank of the disagreement at each cell, Eqs. 2-6.
 
     The right singular vectors of the centred k x d matrix come from the k x k Gram matrix in float64: the same
-    subspace as an SVD, at a fraction of its cost.
+    subspace as an SVD, at a fraction of its cost. Large grids on the CPU take the compiled loops, all others torch.
 
     Args:
         x: (k, h, w, d).
@@ -138,16 +143,26 @@ def subspace(x: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         mean (h, w, d), basis (h, w, rank, d) with zero rows beyond the kept rank, kept (h, w).
     """
-    k, h, w, d = x.shape
+    _, h, w, d = x.shape
     mean = uninitialised((h * w, d), x)
     basis = uninitialised((h * w, rank, d), x)
     kept = torch.empty(h * w, dtype=torch.int64, device=x.device)
+    if loops := _loops(x.numel(), x):
+        out = tuple(part.numpy() for part in (mean, basis, kept))
+        loops.fill_subspaces(x.detach().flatten(1, 2).numpy(), rank, RANK_TOLERANCE, out, torch.get_num_threads())
+    else:
+        _fill_subspaces(x, rank, (mean, basis, kept))
+    return mean.unflatten(0, (h, w)), basis.unflatten(0, (h, w)), kept.unflatten(0, (h, w))
+
+
+def _fill_subspaces(x: Tensor, rank: int, out: tuple[Tensor, Tensor, Tensor]) -> None:
+    mean, basis, kept = out
+    k, h, w, d = x.shape
     cells = x.flatten(1, 2).transpose(0, 1)  # (c, k, d)
     step = max(1, CHUNK_BYTES // (8 * k * d))
     for start in range(0, h * w, step):
         block = slice(start, start + step)
         mean[block], basis[block], kept[block] = _subspace_block(cells[block], rank)
-    return mean.unflatten(0, (h, w)), basis.unflatten(0, (h, w)), kept.unflatten(0, (h, w))
 
 
 def _subspace_block(cells: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,6 +192,19 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         offset: (h, w, d) or None.
     """
     out = uninitialised(f.shape, f)
+    given = (f, mean, basis) if offset is None else (f, mean, basis, offset)
+    # By the size of the basis, not of f: an image comes out the same alone and among others.
+    if loops := _loops(basis.numel(), *given):
+        shift = f.new_empty(0, f.shape[-1]) if offset is None else offset.flatten(0, 1)
+        state = tuple(part.detach().numpy() for part in (mean.flatten(0, 1), basis.flatten(0, 1), shift))
+        cells, filled = f.detach().flatten(1, 2).numpy(), out.flatten(1, 2).numpy()
+        loops.fill_projected(cells, state, filled, torch.get_num_threads())
+    else:
+        _fill_projected(f, mean, basis, offset, out)
+    return out
+
+
+def _fill_projected(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None, out: Tensor) -> None:
     h, w, s, d = basis.shape
     step = max(1, CHUNK_BYTES // max(1, f.element_size() * (len(f) + s) * d))
     for start in range(0, h * w, step):
@@ -187,7 +215,12 @@ def project_out(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = 
         v = basis.flatten(0, 1)[block]  # (c, s, d), which stays in the cache for all three products
         amount = (v @ mean.flatten(0, 1)[block, :, None]).mT - part @ v.mT  # (c, n, s)
         torch.add(part, amount @ v, out=out.flatten(1, 2)[:, block].transpose(0, 1))
-    return out
+
+
+def _loops(values: int, *tensors: Tensor) -> ModuleType | None:
+    """The compiled loops, for many float32 values that lie in order in main memory; None where torch has to do."""
+    plain = all(x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous() for x in tensors)
+    return compiled_module("sparcal.sparc_kernels") if plain and values > TINY else None
 
 
 def check_rank(rank: object, who: str) -> None:
@@ -222,40 +255,3 @@ def check_calibration(calibration: Features, who: str) -> int:
             stacklevel=3,
         )
     return k
-
-
-def check_finite(features: Features, who: str) -> None:
-    """Raise DataError at the first image with a NaN or infinite feature."""
-    for number, level in enumerate(features.levels):
-        if torch.isfinite(level.sum()):  # a finite sum has finite terms; one that overflows is looked into
-            continue
-        bad = (~torch.isfinite(level)).flatten(1).any(dim=1).nonzero().flatten().tolist()
-        if bad:
-            raise DataError(
-                f"{who} must be finite, got NaN or infinity in level {number} of image {bad[0]}"
-                f"{f' and {len(bad) - 1} more' if len(bad) > 1 else ''}: check those images and the encoder."
-            )
-
-
-def only_grid(means: tuple[Tensor, ...], who: str) -> Tensor:
-    """The mean of the one grid that was calibrated; a correction of several grids cannot be exported."""
-    if len(means) != 1:
-        raise ShapeError(
-            f"{who} can be exported for one grid of features, got {len(means)} levels: "
-            "use an encoder that joins its layers into one."
-        )
-    return means[0]
-
-
-def check_grid(features: Features, mean: tuple[Tensor, ...], who: str) -> None:
-    """Raise ShapeError unless every level has the grid that was calibrated."""
-    expected = tuple(tuple(m.shape) for m in mean)
-    if require_features(features, f"{who}'s features").grids != expected:
-        raise ShapeError(
-            f"{who} expects the calibrated grids (h, w, d) {_grids(expected)}, got {_grids(features.grids)}: "
-            "encode with the same encoder and image size."
-        )
-
-
-def _grids(grids: tuple[tuple[int, ...], ...]) -> str:
-    return " + ".join("x".join(map(str, grid)) for grid in grids)

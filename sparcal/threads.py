@@ -1,7 +1,8 @@
-"""Work done by a few threads, handed out in order, in memory that does not grow with the number of items."""
+"""How many threads there is room for; work done by a few, handed out in order, in memory that does not grow with it."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +13,11 @@ from sparcal.settings import whole_number
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def core_count() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_order(

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparcal.arrays import from_array, images_in_words, kind_in_words
+from sparcal.arrays import Index, as_device, from_array, images_in_words, kind_in_words, rows_of
 from sparcal.errors import DataError, NotFittedError, ShapeError
-from sparcal.settings import in_short, one_of
+from sparcal.settings import function, in_short, one_of, several
 
 if TYPE_CHECKING:
     from sparcal.imaging.maps import MapRule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Side = Literal["both", "reference", "test"]
 Family = Literal["reference", "mutual", "cls"]
-Index = int | slice | Sequence[int] | Tensor
+Grids = tuple[tuple[int, int, int], ...]  # (h, w, d) of each level
 Learned = TypeVar("Learned")
 
 
@@ -92,28 +92,29 @@ class Features:
 
     def __getitem__(self, index: Index) -> Self:
         """The chosen images; an integer keeps the image axis."""
-        if isinstance(index, int):
-            index = range(len(self))[index : index + 1 or None]
-        if isinstance(index, Sequence):
-            index = torch.as_tensor(list(index), dtype=torch.long)
-        return type(self)(tuple(x[index] for x in self.levels), None if self.cls is None else self.cls[index])
+        vectors = () if self.cls is None else (self.cls,)
+        rows = rows_of((*self.levels, *vectors), index, "Features")
+        return type(self)(tuple(rows[: len(self.levels)]), rows[-1] if vectors else None)
 
     @property
-    def grids(self) -> tuple[tuple[int, int, int], ...]:
+    def grids(self) -> Grids:
         """`(h, w, d)` of each level."""
         return tuple((x.shape[1], x.shape[2], x.shape[3]) for x in self.levels)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same images with every level changed; `cls` stays."""
+        function(change, "What Features.map applies")
         return type(self)(tuple(change(x) for x in self.levels), self.cls)
 
     def to(self, device: torch.device | str) -> Self:
         """The same features on a device."""
-        return type(self)(tuple(x.to(device) for x in self.levels), None if self.cls is None else self.cls.to(device))
+        place = as_device(device, "Features.to")
+        return type(self)(tuple(x.to(place) for x in self.levels), None if self.cls is None else self.cls.to(place))
 
     @classmethod
     def cat(cls, parts: Sequence[Features]) -> Self:
         """All images of `parts`, in order."""
+        parts = [require_features(x, "Each of Features.cat's parts") for x in several(parts, "parts", "Features")]
         if not parts:
             raise ShapeError("Features.cat needs at least one part, got none: encode at least one image.")
         if any(part.grids != parts[0].grids or (part.cls is None) != (parts[0].cls is None) for part in parts):
@@ -164,9 +165,9 @@ class Scores:
         """Image scores (n,) and cell scores (n, h, w) as NumPy arrays."""
         return self.image.detach().cpu().numpy(), self.cell.detach().cpu().numpy()
 
-    def __getitem__(self, index: slice | Sequence[int] | Tensor) -> Self:
-        where = torch.as_tensor(list(index), dtype=torch.long) if isinstance(index, Sequence) else index
-        return type(self)(self.image[where], self.cell[where])
+    def __getitem__(self, index: Index) -> Self:
+        """The chosen images; an integer keeps the image axis."""
+        return type(self)(*rows_of((self.image, self.cell), index, "Scores"))
 
 
 @runtime_checkable
@@ -284,9 +285,7 @@ def require_features(value: object, who: str) -> Features:
 def require_reference(thing: object, reference: Features | None) -> Features:
     """`reference`, or a DataError where a detector that needs one got none."""
     name = type(thing).__name__
-    if reference is not None:
-        require_features(reference, f"{name}'s reference")
-    if reference is None or len(reference) == 0:
+    if reference is None or len(require_features(reference, f"{name}'s reference")) == 0:
         got = "none" if reference is None else "0 images"
         raise DataError(f"{name} needs reference features of normal images, got {got}: pass reference=.")
     return reference

@@ -19,6 +19,8 @@ def test_every_error_is_drawn():
 @pytest.mark.parametrize("name", DRAWN)
 def test_an_error_is_what_is_drawn(name):
     kind = getattr(errors, name)
-    builtin = {kind.__name__: kind for kind in (ValueError, RuntimeError, ImportError, OSError)}[DRAWN[name]]
+    builtin = {kind.__name__: kind for kind in (ValueError, RuntimeError, ImportError, OSError, IndexError)}[
+        DRAWN[name]
+    ]
     assert issubclass(kind, errors.SparcalError)
     assert issubclass(kind, builtin)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sparcal.errors import DataError
-from sparcal.threads import in_order
+from sparcal.threads import core_count, in_order
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -47,3 +47,7 @@ def test_no_workers_are_refused():
         DataError, match="workers must be a whole number of at least 1, got 0: give the number of cores"
     ):
         list(in_order(str, [1], workers=0))
+
+
+def test_there_is_room_for_a_thread():
+    assert core_count() >= 1

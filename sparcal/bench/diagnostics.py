@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparcal.errors import ShapeError
+from sparcal.feature_checks import check_grid
 from sparcal.imaging.preprocess import Geometry
-from sparcal.sparc import SPARC, check_grid
+from sparcal.sparc import SPARC
 from sparcal.types import Features, fitted
 
 

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.settings import in_short, is_number, several
 
 METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
 LIMITS = (0.3, 0.05)  # of AU-PRO, in the order of METRICS
@@ -106,6 +107,9 @@ def aupro(
     (1.0, 1.0)
     """
     _check_limits(fpr_limits)
+    for name, given in (("masks", masks), ("maps", maps)):
+        if not isinstance(given, Iterable) or isinstance(given, str | bytes) or getattr(given, "ndim", 1) == 0:
+            raise ShapeError(f"aupro needs one of its {name} per image, got {in_short(given)}: pass a list.")
     accumulator = AuproAccumulator()
     for mask, score_map in zip_longest(masks, maps):
         if mask is None or score_map is None:
@@ -259,7 +263,8 @@ def _binary(values: NDArray[Any], subject: str) -> NDArray[np.bool_]:
 
 
 def _check_limits(fpr_limits: Sequence[float]) -> None:
-    if len(fpr_limits) == 0 or not all(0 < limit <= 1 for limit in fpr_limits):
+    fpr_limits = several(fpr_limits, "AU-PRO fpr_limits", "numbers")
+    if len(fpr_limits) == 0 or not all(map(is_number, fpr_limits)) or not all(0 < limit <= 1 for limit in fpr_limits):
         raise DataError(f"AU-PRO fpr_limits must lie in (0, 1], got {tuple(fpr_limits)}: the paper uses (0.3, 0.05).")
 
 
@@ -269,7 +274,10 @@ def _to_numpy(values: ArrayLike | Tensor) -> NDArray[Any]:
         tensor = values.detach().cpu()
         array = (tensor.float() if tensor.dtype.itemsize == 2 and tensor.is_floating_point() else tensor).numpy()
     else:
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:  # ragged lists
+            raise ShapeError(f"Masks, maps, labels and scores must be arrays, got a ragged list: {error}.") from error
     if array.dtype.kind not in "biuf":
         raise DataError(f"Masks, maps, labels and scores must be numeric, got dtype {array.dtype}: convert them first.")
     return array

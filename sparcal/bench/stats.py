@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.settings import in_short
 
 
 def wilcoxon_greater(deltas: ArrayLike) -> float:
@@ -28,7 +29,7 @@ def wilcoxon_greater(deltas: ArrayLike) -> float:
     """
     from scipy.stats import wilcoxon
 
-    changes = np.asarray(deltas, dtype=np.float64)
+    changes = _floats(deltas, "wilcoxon_greater needs a finite change for each category")
     if changes.ndim != 1 or not np.isfinite(changes).all() or changes.size == 0:
         raise DataError(
             f"wilcoxon_greater needs a finite change for each category, got shape {changes.shape} with "
@@ -48,14 +49,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.04, 0.01, 0.5])
     [0.08, 0.03, 0.5]
     """
-    p = np.asarray(p_values, dtype=np.float64)
+    p = _floats(p_values, "holm needs a flat list of p values in [0, 1]")
     if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
-        raise DataError(f"holm needs a flat list of p values in [0, 1], got {p_values}: leave untested hypotheses out.")
+        raise DataError(
+            f"holm needs a flat list of p values in [0, 1], got {in_short(p_values)}: leave untested hypotheses out."
+        )
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(stepped, 1.0)
     return [float(value) for value in adjusted]
+
+
+def _floats(values: ArrayLike, expected: str) -> NDArray[np.float64]:
+    """Numbers as an array, or one sentence that says what was expected."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{expected}, got {in_short(values)}: pass numbers.") from error
+    return array.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from sparcal.calibration import checks as look
 from sparcal.calibration.check import Check
 from sparcal.calibration.choice import Choice
-from sparcal.calibration.defaults import AUTO
+from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
@@ -26,17 +26,17 @@ from sparcal.calibration.selection import (
     described,
 )
 from sparcal.calibration.self_test import SelfTest, count_found, self_test
+from sparcal.calibration.threshold_effect import rejected_share
 from sparcal.calibration.thresholds import Threshold, find_threshold
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE, Identity
 from sparcal.imaging.encode import EncodedImage
 from sparcal.imaging.preprocess import Geometry
+from sparcal.progress import Progress
 from sparcal.score import CalibratedDetector
 from sparcal.types import Correction, Features
 
 UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
 OWN_PARTS = 30  # of the station's, scored under the correction that is taken
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ def calibrate(
     )
     thresholds = image, pixel
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
-    choice = _describe(choice, len(parts.images), before, tested, asked=correction != AUTO)
+    choice = _describe(choice, inputs, base, before, tested, asked=correction != AUTO)
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),
@@ -193,9 +193,12 @@ def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -
     choice = _choose(screening, parts)
     few, k = screening.few, len(parts.images)
     base = not_seen(CalibratedDetector(Identity(), few.detector), parts.features, parts.geometries, parts.planted)
-    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, _candidate(choice))
+    chosen = CandidateCorrection(choice.correction, choice.settings)
+    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, chosen)
     before, after = (
-        None if held is None else count_found(parts.planted, held, _threshold(held, false_reject))
+        None
+        if held is None
+        else count_found(parts.planted, held, find_threshold([], held.good.image.tolist(), false_reject).value)
         for held in (base, tried)
     )
     planted = sum(one.plain for one in parts.planted.defects)
@@ -276,20 +279,22 @@ def _maps(screening: Screening, lot: HeldOut | None) -> dict[str, Tensor]:
     return removed if lot is None else {**removed, "left_out": lot.good.cell}
 
 
-def _describe(choice: Choice, k: int, before: int | None, tested: SelfTest | None, *, asked: bool) -> Choice:
+def _describe(
+    choice: Choice,
+    inputs: CalibrationInputs,
+    base: HeldOut,
+    before: int | None,
+    tested: SelfTest | None,
+    *,
+    asked: bool,
+) -> Choice:
     planted, after = (0, None) if tested is None else (tested.planted, tested.found)
-    return described(choice, planted=planted, before=before, after=after, k=k, asked=asked)
+    own = find_threshold(inputs.own[0].numpy(), [], FALSE_REJECT)  # as `fit` has set it
+    rejected, k = rejected_share(base.good.image.tolist(), own.value)
+    return described(choice, planted=planted, before=before, after=after, k=k, rejected=rejected, asked=asked)
 
 
 def _log_spread(scores: Tensor) -> float:
     """Standard deviation of the logarithm of scores; of the scores themselves where some are not positive."""
     values = scores.double()
     return float((values.log() if bool((values > 0).all()) else values).std())
-
-
-def _candidate(choice: Choice) -> CandidateCorrection:
-    return CandidateCorrection(choice.correction, choice.settings)
-
-
-def _threshold(held_out: HeldOut, false_reject: float) -> float:
-    return find_threshold([], held_out.good.image.tolist(), false_reject).value

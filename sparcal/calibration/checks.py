@@ -36,7 +36,7 @@ ALIGNED, ASTRAY = 0.85, 0.65
 NEAR = 0.15  # of the squared distance between two training parts, which lies at 0.8 and more for different parts
 # Standard deviations above the other parts, tuned on photographs of bottles and on rendered plates; docs/explanation/planted-defects.md.
 ODD, CONSPICUOUS = 5.0, 3.5
-ALONE = 3.3  # of the part's typical cell; beyond it a light or fixture explains more than a defect would
+ALONE = 3.3  # of the part's dullest cells; beyond it a light or fixture explains more than a defect would
 SPREAD, OFFSET = 1.5, 3.0  # times what training parts show; times what sampling alone would give
 LIFTS = 1.5  # times the median: one normal decides how high the threshold is
 ENOUGH = 0.8  # share of planted defects below which a person should look

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparcal.calibration.thresholds import Floats
+from sparcal.calibration.log_scores import Floats
 
 FEWEST = 12  # defects, and FEWEST_EACH of them found and missed, below which no curve is drawn
 FEWEST_EACH = 3
@@ -104,7 +104,8 @@ def _fit(a: Floats, hit: NDArray[np.bool_], floor: float) -> tuple[Floats, float
 
 
 def _bound(a: Floats, hit: NDArray[np.bool_], floor: float, fit: float, a90: float, largest: float) -> float | None:
-    """The largest size at which p = 0.9 is still within the deviance, by bisection over a profile of the likelihood."""
+    """The largest size at which p = 0.9 is still within the deviance, where a profile of the likelihood crosses it."""
+    from scipy.optimize import brentq
 
     def deviance(size: float) -> float:
         def loss(rest: Floats) -> float:
@@ -117,11 +118,10 @@ def _bound(a: Floats, hit: NDArray[np.bool_], floor: float, fit: float, a90: flo
 
     if deviance(largest) < DEVIANCE:
         return None
-    low, high = np.log(a90), np.log(largest)
-    for _ in range(20):
-        middle = (low + high) / 2
-        low, high = (middle, high) if deviance(float(np.exp(middle))) < DEVIANCE else (low, middle)
-    return float(np.exp(high))
+    if deviance(a90) >= DEVIANCE:  # where the curve lies above 0.9 from the smallest size on
+        return a90
+    root = brentq(lambda size: deviance(float(np.exp(size))) - DEVIANCE, np.log(a90), np.log(largest), xtol=1e-6)
+    return float(np.exp(root))
 
 
 def _limits(a: Floats) -> list[tuple[float, float]]:

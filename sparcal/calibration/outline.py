@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import ndimage
 from torch.nn.functional import adaptive_avg_pool2d
 
 from sparcal.types import Features
@@ -48,15 +48,22 @@ def find_outline(reference: Features) -> Outline:
     everywhere = np.ones((h, w), bool)
     if not far.any() or float(torch.cdist(corners, corners).max()) > ALIKE * float(distance[far].mean()):
         return Outline(everywhere, "The part has no outline that stands out from the corners: all of the image counts.")
-    regions, count = ndimage.label(ndimage.binary_fill_holes(far))
-    sizes = ndimage.sum_labels(np.ones_like(regions), regions, range(1, count + 1))
-    part = _laid_over(regions == 1 + int(np.argmax(sizes)), h, w)
+    part = _laid_over(largest_region(far), h, w)
     share = float(part.mean())
     if not SHARES[0] <= share <= SHARES[1]:
         return Outline(
             everywhere, f"The outline found covers {share:.0%} of the image, too much or too little: all of it counts."
         )
     return Outline(part, f"The part covers {share:.0%} of the image.")
+
+
+def largest_region(far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The largest connected region, by shared edges, with its holes; the first of equals."""
+    outside = cv2.connectedComponents((~np.pad(far, 1)).astype(np.uint8), connectivity=4)[1]
+    filled = (outside != outside[0, 0])[1:-1, 1:-1]
+    regions = cv2.connectedComponents(filled.astype(np.uint8), connectivity=4)[1]
+    largest: NDArray[np.bool_] = regions == 1 + int(np.argmax(np.bincount(regions.ravel())[1:]))
+    return largest
 
 
 def _laid_over(coarse: NDArray[np.bool_], h: int, w: int) -> NDArray[np.bool_]:

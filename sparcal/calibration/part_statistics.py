@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from sparcal.memory import mean_of_images
 from sparcal.sparc import project_out, subspace
 from sparcal.types import Features
 
 REACH = 3  # cells by which a displacement is searched
 LENT = 6  # degrees of freedom that the station's spread lends to what the other parts show
 ODD_SHARE = 1 / 4  # of the parts that may hide one another
+DULLEST = 1 / 4  # of a part's cells: a defect that covers all but these is taken for a light
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,7 @@ def left_out_residuals(calibration: Features, reference: Features) -> LeftOut:
         residuals.append(left)
         shares.append(1 - left / whole.clamp_min(torch.finfo(whole.dtype).tiny))
     mean, basis, _ = subspace(lot, k - 1)
-    own_mean = _mean(train).to(train.dtype)
+    own_mean = mean_of_images(train).to(train.dtype)
     own = project_out(train - own_mean + mean, mean, basis) - mean
     whole_own = (train - own_mean).square().sum(dtype=torch.float64)
     own_residual = own.square().sum(dim=-1)
@@ -97,17 +99,18 @@ def _deviations(value: Tensor, others: Tensor, own_spread: float) -> float:
 
 
 def loneliness(maps: Tensor, own_spread: float) -> Tensor:
-    """(k,): how far the typical cell of each left-out part scores above that of the others, in the station's deviations.
+    """(k,): how far the dullest cells of each left-out part score above those of the others, in the station's deviations.
 
-    A light or fixture that no other part shares raises the whole part once it is left out; a defect raises it less.
+    A light or fixture that no other part shares raises every cell of a part once it is left out. A defect raises those
+    that it covers and their neighbours: even a smashed part keeps some cells as they are, so the lower ones tell.
 
     Args:
         maps, own_spread: as for `oddness`.
     """
-    typical = maps.flatten(1).double().median(dim=1).values.clamp_min(torch.finfo(torch.float32).tiny).log()
-    k = len(typical)
-    others = torch.stack([torch.cat([typical[:j], typical[j + 1 :]]).median() for j in range(k)])
-    return (typical - others) / max(own_spread, 1e-9)
+    dull = maps.flatten(1).double().quantile(DULLEST, dim=1).clamp_min(torch.finfo(torch.float32).tiny).log()
+    k = len(dull)
+    others = torch.stack([torch.cat([dull[:j], dull[j + 1 :]]).median() for j in range(k)])
+    return (dull - others) / max(own_spread, 1e-9)
 
 
 def spread_and_offset(calibration: Features, reference: Features) -> tuple[float, float]:
@@ -118,7 +121,7 @@ def spread_and_offset(calibration: Features, reference: Features) -> tuple[float
     """
     lot, train = calibration.levels[0], reference.levels[0]
     own = _variance(train)
-    gap = _mean(lot) - _mean(train)
+    gap = mean_of_images(lot) - mean_of_images(train)
     return _variance(lot) / own, float(gap.square().sum(dim=-1).mean()) / own
 
 
@@ -173,17 +176,9 @@ def distances_among(parts: Features) -> Tensor:
 
 def _variance(x: Tensor) -> float:
     """Squared deviation from the mean at each cell, summed over channels, averaged over cells; never quite 0."""
-    mean = _mean(x)
+    mean = mean_of_images(x)
     total = sum(float((part.double() - mean).square().sum()) for part in x)
     return max(total / (max(len(x) - 1, 1) * x.shape[1] * x.shape[2]), 1e-12)
-
-
-def _mean(x: Tensor) -> Tensor:
-    """The mean over parts in float64, part by part: torch would copy all of them to float64 first."""
-    total = torch.zeros(x.shape[1:], dtype=torch.float64, device=x.device)
-    for part in x:
-        total += part
-    return total / len(x)
 
 
 def _pattern(x: Tensor) -> Tensor:

@@ -19,9 +19,11 @@ from torch import Tensor
 
 from sparcal.calibration.choice import Choice, Trial
 from sparcal.calibration.held_out import HeldOut
-from sparcal.calibration.thresholds import Floats
+from sparcal.calibration.log_scores import Floats
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.sparc import SPARC
+
+MOVED = " at a threshold moved to this lot"  # at its own, a station that rejects everything would find everything
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,20 @@ def asked_for(name: str, settings: Mapping[str, Any] | None = None) -> Choice:
 
 
 def described(
-    choice: Choice, *, planted: int, before: int | None, after: int | None, k: int, asked: bool = False
+    choice: Choice,
+    *,
+    planted: int,
+    before: int | None,
+    after: int | None,
+    k: int,
+    rejected: int | None = None,
+    asked: bool = False,
 ) -> Choice:
     """The choice with its sentence in full, once it is known how many planted defects are found before and after.
 
     Args:
-        k: the number of normals.
+        before: found by the station's own reference at a threshold moved to the lot.
+        k: the number of normals, of which the station would reject `rejected` as it is; None where that is not known.
         asked: whether somebody named the correction.
     """
     title = CandidateCorrection(choice.correction, choice.settings).title
@@ -129,12 +139,17 @@ def described(
     if after is None or before is None:
         sentence = f"{title} is taken unchecked, because {k} images are too few to leave one out: show at least 3.{end}"
         return replace(choice, helps=None, sentence=sentence)
-    start = f"Of {planted} planted defects the station's own reference"
+    as_it_is = (
+        ""
+        if rejected is None
+        else f"At its own threshold the station would reject {rejected} of {k} good parts of this lot. "
+    )
+    start = f"{as_it_is}Of {planted} planted defects the station's own reference"
     if choice.correction == STATION_REFERENCE:
         kept = "" if asked else _why_kept(choice, k)
-        return replace(choice, helps=None, sentence=f"{start} finds {before}{kept}.{end}")
+        return replace(choice, helps=None, sentence=f"{start} finds {before}{MOVED}{kept}.{end}")
     result = "calibrated" if after > before else _why_taken(choice)
-    sentence = f"{start} would find {before}, {title} {after}: {result}.{end}"
+    sentence = f"{start} would find {before}{MOVED}, {title} {after}: {result}.{end}"
     return replace(choice, helps=after > before, sentence=sentence)
 
 

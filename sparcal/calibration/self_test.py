@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,20 @@ def self_test(
         )
         for one, part, pixels, score, peak in judged
     )
+    return _counted(defects, floor=floor, seed=seed, before=before)
+
+
+def at_threshold(tested: SelfTest, threshold: float, *, floor: float) -> SelfTest:
+    """The same planted defects at another image threshold; the maps have their own, and stay as they are.
+
+    Args:
+        floor: the share of good parts that the threshold rejects.
+    """
+    defects = tuple(replace(one, found=one.score > threshold) for one in tested.defects)
+    return _counted(defects, floor=floor, seed=tested.seed, before=None)  # which was counted beside the calibrated one
+
+
+def _counted(defects: tuple[TestedDefect, ...], *, floor: float, seed: int, before: int | None) -> SelfTest:
     plain, faint = [one for one in defects if one.plain], [one for one in defects if not one.plain]
     found = sum(one.found for one in plain)
     kinds, hits = Counter(one.kind for one in plain), Counter(one.kind for one in plain if one.found)
@@ -182,6 +196,8 @@ def _by_size(defects: Sequence[TestedDefect]) -> tuple[dict[str, float], ...]:
 def _sentence(
     found: int, planted: int, before: int | None, faint: Sequence[TestedDefect], curve: DetectionCurve
 ) -> str:
-    earlier = "" if before is None else f"; the station's own reference would find {before}"
+    earlier = (
+        "" if before is None else f"; the station's own reference would find {before} at a threshold moved to this lot"
+    )
     hard = f" Of {len(faint)} faint ones {sum(one.found for one in faint)} are found." if faint else ""
     return f"{found} of {planted} planted defects are found{earlier}.{hard} {curve.sentence}"

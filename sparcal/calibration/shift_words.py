@@ -7,15 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from sparcal.calibration.sight import TILTS
-from sparcal.imaging.appearance import PICTURE_EDGE
+from sparcal.calibration.sight import NOTICEABLE, TILTS
+from sparcal.imaging.appearance import FIELDS, PICTURE_EDGE
 
 # Less than this is not mentioned: nobody would see it. Logarithms, but for pixels of the small picture.
 WORTH_A_WORD = {
-    "brightness": 0.03,
-    "warmth": 0.03,
-    "tint": 0.03,
-    "sharpness": 0.15,
+    **dict(zip(FIELDS, NOTICEABLE, strict=True)),
     "contrast": 0.08,
     TILTS[0]: 0.05,
     TILTS[1]: 0.05,

@@ -5,6 +5,9 @@ fields, another lamp or camera changes nearly all. So a part is read by a low qu
 higher quantile of earlier parts: as long as no more than SPARED of its fields are spoilt, what is read of a part stays
 below the yardstick that the same part would have given when whole.
 
+What a defect may hide, a small change of light or place hides too. So the middle of the fields is read as well, and held
+against the middle of earlier parts; a defect can move that, and `sparcal.calibration.shift` bets on it only slowly.
+
 Features are read with their sign. A smashed part changes the features of all its surroundings, for each cell of a deep
 encoder sees far, but it changes them this way here and that way there; a lamp pushes them the same way everywhere.
 """
@@ -28,10 +31,15 @@ SPARED = HIGH - LOW  # share of the fields that a defect may take, wherever it l
 SKETCH = 4  # numbers that stand for the channels of a cell
 PLAY = 0.25  # pixels of the small picture that a part may lie off without being called moved
 STEADY = 0.01  # the least spread of a field over good parts: smaller changes are the sensor's
+NOTICEABLE = (0.03, 0.03, 0.03, 0.15)  # change of each of FIELDS, in logarithms, below which nobody would see it
+STEP = 0.1  # pixels of the small picture: the same for the place
 TILTS = ("from the left", "from above")
 
 SIGNED = (*FIELDS, *(f"features {number + 1}" for number in range(SKETCH)))  # watched upwards and downwards
-SIDES = (*(name for name in SIGNED for _ in "+-"), "pattern", "right", "right", "down", "down")
+PLACE = ("right", "down")
+SUDDEN = (*(name for name in SIGNED for _ in "+-"), "pattern", *(name for name in PLACE for _ in "+-"))
+LASTING = tuple(name for name in (*FIELDS, *PLACE) for _ in "+-")  # the middle of what has a name
+SIDES = (*SUDDEN, *LASTING)
 _QUANTILES = (LOW, HIGH, 0.5, 1 - HIGH, 1 - LOW)
 
 
@@ -78,19 +86,29 @@ class PartReading:
     def values(self) -> NDArray[np.float64]:
         """What is read of each of SIDES, upwards and downwards in turn, spared the fields that a defect may take."""
         fields = [side for q in self.quantiles[:-1] for side in (q[0], -q[4])]
-        return np.array([*fields, self.quantiles[-1][0], *(side for x in self.moved for side in (x - PLAY, -x - PLAY))])
+        moved = [side for x in self.moved for side in (x - PLAY, -x - PLAY)]
+        bands = (*NOTICEABLE, STEP, STEP)
+        lasting = [side for x, band in zip(self._middle, bands, strict=True) for side in (x - band, -x - band)]
+        return np.array([*fields, self.quantiles[-1][0], *moved, *lasting])
 
     @property
     def yardsticks(self) -> NDArray[np.float64]:
         """What later parts are held against, in the same order."""
         fields = [side for q in self.quantiles[:-1] for side in (q[1], -q[3])]
-        return np.array([*fields, self.quantiles[-1][1], *(side for x in self.moved for side in (x, -x))])
+        moved = [side for x in self.moved for side in (x, -x)]
+        lasting = [side for x in self._middle for side in (x, -x)]
+        return np.array([*fields, self.quantiles[-1][1], *moved, *lasting])
+
+    @property
+    def _middle(self) -> list[float]:
+        """Of each of FIELDS, and the place."""
+        return [*(q[2] for q in self.quantiles[: len(FIELDS)]), *self.moved]
 
     @property
     def centre(self) -> dict[str, float]:
         """The middle of what has a name, for words."""
         middle = dict(zip(FIELDS, (q[2] for q in self.quantiles), strict=False))
-        moved = {"right": self.moved[0], "down": self.moved[1]}
+        moved = dict(zip(PLACE, self.moved, strict=True))
         return {**middle, **moved, "contrast": self.contrast, **dict(zip(TILTS, self.tilt, strict=True))}
 
     def to_json(self) -> list[float]:
@@ -142,7 +160,9 @@ def read(sight: Sight, expected: Expectation) -> PartReading:
     light = sight.appearance.fields - expected.fields
     features = np.moveaxis((sight.sketch - expected.sketch) / expected.sketch_spread[..., None], -1, 0)
     pattern = np.sqrt(np.square(light / expected.field_spread).mean(axis=0))
-    quantiles = tuple(tuple(np.quantile(field, _QUANTILES).tolist()) for field in (*light, *features, pattern))
+    groups = (group.reshape(len(group), -1) for group in (light, features, pattern[None]))  # grids may differ
+    found = np.concatenate([np.quantile(group, _QUANTILES, axis=1).T for group in groups])
+    quantiles = tuple(tuple(each) for each in found.tolist())
     return PartReading(
         quantiles,
         moved_by(sight.appearance.picture, expected.picture),

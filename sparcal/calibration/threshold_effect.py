@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparcal.calibration.thresholds import Basis, Floats
+from sparcal.calibration.log_scores import Floats
+from sparcal.calibration.thresholds import Basis
 
 
 @dataclass(frozen=True)

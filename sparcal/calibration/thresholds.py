@@ -22,7 +22,8 @@ service the light has been shown once, so parts like it score between the highes
 for where the threshold lies, and the score itself for what cannot be promised (`supported`, `ceiling`).
 
 What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
-not expected to look better than training parts.
+not expected to look better than training parts. But nobody has verified those one by one, and one odd part among them must
+not set the threshold of every lot: for all but the pool, each counts as OWN_AT_MOST times the highest of the lot at most.
 
 A rate that holds on average is not yet one that holds for the lot at hand: the samples may have been lucky. The share of
 all parts above the r-th smallest of n samples follows a beta distribution with n + 1 - r and r, whatever theirs is, so
@@ -37,19 +38,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sparcal.calibration.log_scores import Floats, are_ratios, forward, prediction_limit
 from sparcal.errors import DataError
 from sparcal.settings import finite_number, in_short, is_number
 
 Basis = Literal["own", "pooled", "lot", "lot with margin", "by hand"]
-Floats = NDArray[np.float64]
 
 SURE = 0.95  # 19 of 20 lots
 EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by less agree
 SIGNIFICANT = 0.05
 SUPPORTED_FROM = 19  # parts of a lot from which on its order statistics count: so many support a rate of 5 %
-BORROWED = 12  # degrees of freedom that the station's spread lends to a lot's
+OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
 IN_COMPANY = 4  # parts in company without which those that stand alone count in full
 BINS = 24
 
@@ -106,10 +106,11 @@ def find_threshold(
     if len(theirs) == 0 or len(mine) == 0:
         only: Basis = "own" if len(mine) else "lot"
         return _from_one(mine if len(mine) else theirs, only, false_reject)
-    differ = chance_of_difference(theirs, mine)
+    near = np.minimum(mine, OWN_AT_MOST * theirs.max()) if are_ratios(mine, theirs) else mine
+    differ = chance_of_difference(theirs, near)
     if sum(alone) == 0 and differ < SIGNIFICANT:
         return _from_pool(mine, theirs, false_reject, differ)
-    return _from_lot(mine, theirs, false_reject, differ, _allow_for_alone(theirs, alone))
+    return _from_lot(near, theirs, false_reject, differ, _allow_for_alone(theirs, alone))
 
 
 def by_hand(value: float) -> Threshold:
@@ -153,7 +154,7 @@ def chance_of_difference(lot: Floats, own: Floats) -> float:
 
     if len(lot) < 2 or len(own) < 2:
         return 1.0
-    x, y = (_forward(scores, ratios=_ratios(own, lot)) for scores in (lot, own))
+    x, y = (forward(scores, ratios=are_ratios(own, lot)) for scores in (lot, own))
     limit = EQUIVALENT * float(y.std(ddof=1))
     a, b = float(x.var(ddof=1)) / len(x), float(y.var(ddof=1)) / len(y)
     if a + b == 0:
@@ -170,25 +171,6 @@ def power_of_agreement(k: int, n: int) -> float:
     error = math.sqrt(1 / k + 1 / n)
     room = EQUIVALENT / error - float(stdtrit(k + n - 2, 1 - SIGNIFICANT))
     return float(max(0.0, 2 * ndtr(room) - 1))
-
-
-def prediction_limit(own: Floats, lot: Floats, rate: float) -> float:
-    """What a further part of the lot exceeds with probability `rate`, if log scores are normal about the lot's mean.
-
-    mean + t s sqrt(1 + 1 / k), with the spread s of both and t on k - 1 + BORROWED degrees of freedom, or what there is.
-    """
-    from scipy.special import stdtrit
-
-    ratios = _ratios(own, lot)
-    x, y = _forward(lot, ratios=ratios), _forward(own, ratios=ratios)
-    k, borrowed = len(x), min(BORROWED, max(len(y) - 1, 0))
-    squares = float(((x - x.mean()) ** 2).sum()) + (borrowed * float(y.var(ddof=1)) if borrowed else 0.0)
-    freedom = k - 1 + borrowed
-    if freedom == 0:
-        return float(lot.max())
-    step = float(stdtrit(freedom, 1 - rate)) * math.sqrt(squares / freedom * (1 + 1 / k))
-    limit = float(x.mean()) + step
-    return math.exp(limit) if ratios else limit
 
 
 def histogram(own: Sequence[float] | Floats, lot: Sequence[float] | Floats) -> dict[str, list[float]]:
@@ -213,12 +195,12 @@ def _from_one(scores: Floats, whose: Basis, rate: float) -> Threshold:
     )
     if reaches:
         sentence = (
-            f"At most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 cases, if they are like "
+            f"At most {_percent(rate)} of good parts are rejected on average, and {most:.1%} in 19 of 20 cases, if they are like "
             f"the {parts}."
         )
     else:
         sentence = (
-            f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}: the threshold is "
+            f"{n} good parts cannot support a false-reject rate of {_percent(rate)}, only {_percent(1 / (n + 1))}: the threshold is "
             f"the highest score of {parts}, and in 19 of 20 cases rejects at most {most:.1%}."
         )
     return Threshold(value, whose, rate, 1 / (n + 1), most, reaches, own, lot, None, sentence)
@@ -232,7 +214,7 @@ def _from_pool(own: Floats, lot: Floats, rate: float, differ: float) -> Threshol
     end = (
         _kept(rate, most)
         if reaches
-        else f"{n} good parts cannot support a false-reject rate of {rate:.2%}, only {1 / (n + 1):.2%}, and the threshold "
+        else f"{n} good parts cannot support a false-reject rate of {_percent(rate)}, only {_percent(1 / (n + 1))}, and the threshold "
         f"is their highest score, above which lie at most {most:.1%} in 19 of 20 lots."
     )
     return Threshold(value, "pooled", rate, 1 / (n + 1), most, reaches, len(own), len(lot), differ, start + end)
@@ -243,22 +225,28 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
     value, reaches, most = _order_statistic(counted, rate)
     lone = int((counted != lot).sum())
     free, supported = reaches and lone == 0 and k >= SUPPORTED_FROM, 1 / (k + 1)
-    half = f", {lone} by half because nothing else was shown under its light" if lone else ""
-    start = f"Only the lot's own {k} good parts count{half}: "
-    if free:
-        end = _kept(rate, most)
-    else:
+    if not free:
         limit = prediction_limit(own, counted, rate)
-        value = max(limit, value, floor) if k >= SUPPORTED_FROM else max(limit, floor)
-        below = int((lot <= value).sum())
+        value = max(limit, value) if k >= SUPPORTED_FROM else limit
+    taken = max(value, floor)
+    half = f", {lone} by half because nothing else was shown under its light" if lone else ""
+    sentence = f"The lot's own {k} good parts count{half}: "
+    if free:
+        sentence += _kept(rate, most)
+    else:
+        below = int((lot <= taken).sum())
         supported, most = 1 - below / (k + 1), ceiling(k, below) if below else 1.0
-        end = (
-            f"about {rate:.2%} of good parts are rejected on average, if their scores spread like these and like the "
+        sentence += (
+            f"about {_percent(rate)} of good parts are rejected on average, if their scores spread like these and like the "
             f"station's; without that assumption {k} samples support {supported:.1%} on average and {most:.0%} in 19 of "
             "20 lots."
         )
+    if floor > value:
+        sentence += (
+            f" They alone would put the threshold at {value:.4g}; the station's own good parts raise it to {taken:.4g}."
+        )
     basis: Basis = "lot" if free else "lot with margin"
-    return Threshold(max(value, floor), basis, rate, supported, most, free, len(own), k, differ, start + end)
+    return Threshold(taken, basis, rate, supported, most, free, len(own), k, differ, sentence)
 
 
 def _allow_for_alone(lot: Floats, alone: Sequence[bool]) -> Floats:
@@ -266,15 +254,20 @@ def _allow_for_alone(lot: Floats, alone: Sequence[bool]) -> Floats:
     lone = np.asarray(alone, bool) if sum(alone) else np.zeros(len(lot), bool)
     if not lone.any() or len(lot) - lone.sum() < IN_COMPANY:
         return lot
-    ratios = _ratios(lot)
-    scores = _forward(lot, ratios=ratios)
+    ratios = are_ratios(lot)
+    scores = forward(lot, ratios=ratios)
     highest = scores[~lone].max()
     scores = np.where(lone & (scores > highest), (scores + highest) / 2, scores)
     return np.exp(scores) if ratios else scores
 
 
+def _percent(share: float) -> str:
+    """Three digits at most: 5%, 0.5%, 2.44%."""
+    return f"{100 * share:.3g}%"
+
+
 def _kept(rate: float, most: float) -> str:
-    return f"at most {rate:.2%} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
+    return f"at most {_percent(rate)} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
 
 
 def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool, float]:
@@ -289,12 +282,3 @@ def _checked(scores: Sequence[float] | Floats, name: str) -> Floats:
     if values.ndim != 1 or not np.isfinite(values).all():
         raise DataError(f"The {name} scores must be a list of finite numbers, got shape {values.shape}: check them.")
     return values
-
-
-def _ratios(*scores: Floats) -> bool:
-    """Whether differences count as factors: scores are distances, so they are positive, but no rule says so."""
-    return all(bool((values > 0).all()) for values in scores)
-
-
-def _forward(scores: Floats, *, ratios: bool) -> Floats:
-    return np.log(scores) if ratios else scores

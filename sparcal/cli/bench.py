@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparcal.cli.bench_run import require_choice, run_experiment
-from sparcal.cli.console import Json, print_json, print_table, progress, say, wrong_call
+from sparcal.cli.console import Json, print_json, print_sentence, print_table, progress, say, wrong_call
 
 REPORT_FORMATS = ("md", "latex", "csv", "html")
 
@@ -102,7 +102,9 @@ def check_data(
         print_table([dict(zip(header, row, strict=True)) for row in rows], title=f"{dataset} in {root}")
         for finding in checked.findings:
             kind = "Problem" if finding.is_problem else "Note"
-            say(f"{kind}: {finding.kind}: {finding.path}: {finding.text}")
-        say("The copy is complete." if checked.ok else "The copy is not complete: see the rows that are not ok.")
+            print_sentence(f"{kind}: {finding.kind}: {finding.path}: {finding.text}")
+        print_sentence(
+            "The copy is complete." if checked.ok else "The copy is not complete: see the rows that are not ok."
+        )
     if not checked.ok:
         raise typer.Exit(1)

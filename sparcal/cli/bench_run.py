@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import CallError, Device, Json, print_json, say, wrong_call
+from sparcal.cli.console import CallError, Device, Json, NewRuntime, print_json, say, wrong_call
 from sparcal.devices import AUTO_DEVICE
 from sparcal.files.names import visible
+from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from sparcal.bench.plan.expand import Overrides
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sparcal.bench.run.folder import RunFolder, StartMode
     from sparcal.bench.run.work import Failed, UnitProgress
     from sparcal.bench.run.workplace import Workplace
+    from sparcal.runtimes import Runtime
 
 ENGINES = ("local", "ray")
 PRECISIONS = ("float32", "float16")
@@ -79,6 +82,7 @@ def run_experiment(
     address: Address = None,
     num_gpus: Gpus = 0.0,
     device: Device = AUTO_DEVICE,
+    runtime: NewRuntime = None,
     cache: Cache = None,
     cache_limit: CacheLimit = 100.0,
     precision: CachePrecision = "float32",
@@ -91,7 +95,6 @@ def run_experiment(
 ) -> None:
     """Run an experiment. Killed at any moment, --resume goes on where it was."""
     from sparcal.bench.experiments import experiment_source
-    from sparcal.bench.plan.expand import Overrides
     from sparcal.bench.plan.experiment import parse_experiment
     from sparcal.bench.run.folder import open_results, start_results
 
@@ -101,10 +104,8 @@ def run_experiment(
         mode = _start_mode(resume, restart)
         source = experiment_source(experiment)
         asked = parse_experiment(source, experiment)
-        overrides = Overrides(
-            _by_host(encoder), _by_host(weights), _pairs("--prompts", prompts), limit_categories, limit_seeds
-        )
-        where, place = _where(device, engine, num_gpus), cache or _cache_folder()
+        overrides = _overrides(encoder, weights, prompts, (limit_categories, limit_seeds), runtime)
+        where, place = _where(device, runtime or TORCH, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
         units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         others = [open_results(folder) for folder in reuse or []]
@@ -118,12 +119,33 @@ def run_experiment(
         raise typer.Exit(1)
 
 
-def _where(device: str, engine: str, gpus: float) -> str:
-    """Where units compute: on this machine what is there; on a cluster what was asked for, which its workers must have."""
-    from sparcal.devices import find_device
+def _overrides(
+    encoder: list[str] | None,
+    weights: list[str] | None,
+    prompts: list[str] | None,
+    limits: tuple[int | None, int | None],
+    runtime: str | None,
+) -> Overrides:
+    from sparcal.bench.plan.expand import Overrides
 
-    if engine == "local":
-        return str(find_device(device))
+    return Overrides(_by_host(encoder), _by_host(weights), _pairs("--prompts", prompts), *limits, _one_runtime(runtime))
+
+
+def _one_runtime(name: str | None) -> Runtime | None:
+    """The runtime of every unit: rows that are compared come from one."""
+    if name == AUTO_RUNTIME:
+        raise CallError("A benchmark needs one runtime for all its units, got auto: choose torch, openvino or onnx.")
+    if name is not None:
+        check_runtime(name)
+    return cast("Runtime | None", name)
+
+
+def _where(device: str, runtime: str, engine: str, gpus: float) -> str:
+    """Where units compute: on this machine what is there; on a cluster what was asked for, which its workers must have."""
+    from sparcal.encoders.placement import device_for
+
+    if engine == "local" or runtime != TORCH:
+        return str(device_for(runtime, device))
     return ("cuda" if gpus else "cpu") if device == AUTO_DEVICE else device
 
 
@@ -138,11 +160,11 @@ def _prepare(
 ) -> tuple[list[Unit], Workplace, int]:
     """Every unit, where they run, and how many run at once."""
     from sparcal.bench.plan.expand import find_data, plan_units
-    from sparcal.bench.run.workplace import Workplace, cores
+    from sparcal.bench.run.workplace import Workplace
 
     roots = find_data(experiment, {name: Path(root) for name, root in data.items()}, machine.cache)
     units = plan_units(experiment, roots, overrides)
-    at_once = min(machine.workers or cores(), max(1, len(units)))
+    at_once = min(machine.workers or core_count(), max(1, len(units)))
     workplace = Workplace(
         data={name: str(root.resolve()) for name, root in roots.items()},
         results=str((out or Path("results") / experiment.name).resolve()),
@@ -150,7 +172,7 @@ def _prepare(
         cache_limit=int(machine.cache_limit * 1e9),
         precision=cast("Precision", machine.precision),
         device=machine.device,
-        threads=machine.threads or max(1, cores() // at_once),
+        threads=machine.threads or max(1, core_count() // at_once),
     )
     return units, workplace, at_once
 

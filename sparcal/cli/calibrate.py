@@ -13,16 +13,19 @@ from sparcal.cli.console import (
     CallError,
     Device,
     Json,
-    core_count,
+    StationRuntime,
     print_json,
+    print_sentence,
     print_table,
     progress,
-    say,
+    tell_nameless,
     use_cores,
     wrong_call,
 )
 from sparcal.cli.self_test import tell_self_test
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import AUTO_RUNTIME
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from sparcal.calibration.check import Check
@@ -47,18 +50,20 @@ def calibrate(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,
 ) -> None:
     """Calibrate a station to a lot. Planted defects choose the correction; the threshold is set and tested."""
     from sparcal.calibration.thresholds import check_rate
     from sparcal.imaging.find import find_images
+    from sparcal.station.folder import StationFolder
     from sparcal.station.lot_name import clean_name
     from sparcal.station.station import Station
 
     with wrong_call():
-        clean_name(lot)
         check_rate(false_reject)
-        opened = Station.open(station, weights=weights, workers=core_count(), device=device)
+        StationFolder(station).require_new_lot(clean_name(lot))  # before torch is loaded and images are read
+        opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         images = _first(k, find_images([str(part) for part in normals]))
         _check_correction(correction)
     use_cores()
@@ -78,7 +83,7 @@ def calibrate(
     else:
         tell_lot(made)
         if (page := made.self_test_page()) is not None:
-            say(f"The planted defects, found and missed, are on {page}.")
+            print_sentence(f"The planted defects, found and missed, are on {page}.")
         _tell_state(station, made, active=active)
     if made.record.verdict == "stop" and not activate:
         raise typer.Exit(1)
@@ -103,40 +108,57 @@ def tell_lot(lot: Lot) -> None:
     """A lot for people: the choice, what its threshold promises and does, what it finds, and the checks."""
     record = lot.record
     effect = lot.effect_of(lot.threshold.value).sentence
-    said = [record.choice.sentence, record.image_threshold.sentence]
-    say(record.choice.sentence)
-    say(f"{lot.threshold.sentence} The threshold {lot.threshold.value:.4g} {effect}.")
-    if record.self_test is not None:
-        said.append(record.self_test.sentence)
-        tell_self_test(record.self_test)
+    said = [record.choice.sentence, lot.threshold.sentence]
+    print_sentence(record.choice.sentence)
+    print_sentence(f"{lot.threshold.sentence} The threshold {lot.threshold.value:.4g} {effect}.")
+    if lot.self_test is not None:
+        said.append(lot.self_test.sentence)
+        tell_self_test(lot.self_test)
     if record.checks:
-        print_table(check_rows(record.checks, said), title="Checks")
+        moved = lot.threshold != record.image_threshold
+        where = f", at the calibrated threshold {record.image_threshold.value:.4g}" if moved else ""
+        print_table(check_rows(record.checks, said), title=f"Checks{where}")
 
 
 def check_rows(checks: Sequence[Check], said: Sequence[str]) -> list[dict[str, object]]:
-    """One line per check, for a table; what was said before is not said again."""
-    return [
-        {"check": check.name, "verdict": check.verdict, "what it means": _news(check.sentence, said)}
-        for check in checks
-    ]
+    """One line per check, for a table: in the plain words of the web station, and what was measured where somebody must look.
+
+    Args:
+        said: sentences that were said before; they are not said again.
+    """
+    from sparcal.calibration.check_words import check_title, plain_sentence
+
+    rows: list[dict[str, object]] = []
+    for check in checks:
+        names = [Path(image).name for image in check.images]
+        plain = plain_sentence(check.name, check.verdict, check.sentence, names)
+        more = "" if check.verdict == "ok" or plain == check.sentence else f" {_news(check.sentence, said)}"
+        rows.append(
+            {"check": check_title(check.name), "verdict": check.verdict, "what it means": f"{plain}{more}".strip()}
+        )
+    return rows
 
 
 def _news(sentence: str, said: Sequence[str]) -> str:
+    news = sentence
     for known in said:
-        sentence = sentence.removeprefix(known).strip()
-    return sentence or "as said above"
+        news = news.removeprefix(known).strip()
+    return news
 
 
 def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
+    tell_nameless(lot.record.operator)
     stopped = [check.name for check in lot.record.checks if check.verdict == "stop"]
     if not stopped:
-        say(f"Lot {lot.name} judges from now on." if active else f"Lot {lot.name} is written but does not judge yet.")
+        print_sentence(
+            f"Lot {lot.name} judges from now on." if active else f"Lot {lot.name} is written but does not judge yet."
+        )
         return
     which = f"{', '.join(stopped)} {'says' if len(stopped) == 1 else 'say'} stop"
     if active:
-        say(f"Lot {lot.name} judges from now on, as you insisted, although {which}.")
+        print_sentence(f"Lot {lot.name} judges from now on, as you insisted, although {which}.")
         return
-    say(
+    print_sentence(
         f"Lot {lot.name} is written but does not judge, because {which}: look at the parts that the checks name, then "
         f"calibrate again without them under another name. To judge with it all the same: sparcal lots {station} "
         f"--activate {lot.name!r}."

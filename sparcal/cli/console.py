@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +15,8 @@ import typer
 
 from sparcal.errors import ArtifactError, NoStationError, SparcalError
 from sparcal.files.names import json_text, visible
+from sparcal.progress import Progress, unwatched
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 Device = Annotated[
     str, typer.Option(help="Where to compute: auto (a CUDA card if there is one, else cpu), cpu, cuda, cuda:1 or mps.")
+]
+NewRuntime = Annotated[
+    str | None,
+    typer.Option(
+        help="What computes the encoder on a processor: torch (the default), openvino, onnx, or auto for the fastest here.",
+        show_default=False,
+    ),
+]
+StationRuntime = Annotated[
+    str, typer.Option(help="What computes the encoder: auto, which is what the station was fitted with, or its name.")
 ]
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
@@ -64,14 +75,14 @@ def spoken_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def progress(*stages: str) -> Iterator[Callable[[int, int], None]]:
+def progress(*stages: str) -> Iterator[Progress]:
     """A progress bar with rate and time left on a terminal; silent elsewhere.
 
     Args:
         stages: what is done; the next one begins when the count does.
     """
     if not sys.stderr.isatty():
-        yield _silent
+        yield unwatched
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -97,11 +108,6 @@ def progress(*stages: str) -> Iterator[Callable[[int, int], None]]:
             bars.update(running[-1], completed=done, total=total, rate=rate)
 
         yield report
-
-
-def core_count() -> int:
-    """How many threads to work with."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_cores() -> int:
@@ -149,12 +155,20 @@ def print_table(
 
 
 def say(sentence: str) -> None:
-    """One sentence for a person, on standard error so that it never mixes with results."""
+    """One sentence on how the work goes, or a warning: on standard error, so that it never mixes with results."""
     typer.echo(visible(sentence), err=True)
 
 
-def _silent(done: int, total: int) -> None:
-    """A progress bar that nobody watches."""
+def tell_nameless(operator: str | None) -> None:
+    """Say where a history will name nobody; a browser asks for the name, a command must not."""
+    if operator is None:
+        say("Nobody is named in the history for this: give --operator NAME next time.")
+
+
+def print_sentence(sentence: str) -> None:
+    """One sentence of what was asked for: on standard output, with the tables, so that a file gets all of it."""
+    text = visible(sentence)
+    typer.echo(text if stdout_takes(text) else text.encode("ascii", "backslashreplace").decode())
 
 
 def _cell(value: object) -> Text:

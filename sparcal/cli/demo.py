@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import Device, Json, print_json, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.console import (
+    Device,
+    Json,
+    NewRuntime,
+    print_json,
+    print_sentence,
+    print_table,
+    progress,
+    say,
+    use_cores,
+    wrong_call,
+)
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import TORCH, check_runtime
 
 if TYPE_CHECKING:
     from sparcal.rendering.parts import Shift
@@ -29,15 +41,17 @@ def demo(
     shift: Annotated[str, typer.Option(help="What changed: lights, random, moved, lights+moved or none.")] = "lights",
     seeds: Annotated[int, typer.Option(min=1, help="Paired repetitions, each with its own parts.")] = 5,
     device: Device = AUTO_DEVICE,
+    runtime: NewRuntime = None,
     as_json: Json = False,
 ) -> None:
     """The main job end to end, offline. Renders parts and a shifted lot, calibrates, and compares."""
     from sparcal.bench.demo.comparison import CONTRASTED, Plan, run_demonstration, summarise
     from sparcal.bench.demo.page import SHIFTS, write_demo_page
-    from sparcal.devices import find_device
+    from sparcal.encoders.placement import device_for
 
     with wrong_call():
-        find_device(device)
+        check_runtime(runtime or TORCH)
+        device_for(runtime or TORCH, device)
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
     # The contrast only has to be seen: fewer seeds keep the wait short.
     other = replace(
@@ -48,14 +62,15 @@ def demo(
         seeds=min(seeds, CONTRAST_SEEDS),
     )
     workers = use_cores()
+    say("Two lots are rendered, calibrated and judged: two to four minutes on two cores.")
     with progress(f"Lot with {SHIFTS[plan.shift]}") as report:
-        result = run_demonstration(plan, workers=workers, device=device, progress=report)
+        result = run_demonstration(plan, workers=workers, device=device, runtime=runtime, progress=report)
     with progress(f"Lot with {SHIFTS[other.shift]}") as report:
-        contrast = run_demonstration(other, workers=workers, device=device, progress=report)
+        contrast = run_demonstration(other, workers=workers, device=device, runtime=runtime, progress=report)
     page = write_demo_page(result, contrast, out, command=" ".join(["sparcal", *sys.argv[1:]]))
     if as_json:
         print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})
         return
     for title, run in ((SHIFTS[plan.shift], result), (SHIFTS[other.shift], contrast)):
         print_table(summarise(run.rows), title=f"A lot with {title}: mean over {run.plan.seeds} seeds, 0-100")
-    say(f"The page is {page}.")
+    print_sentence(f"The page is {page}.")

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import Device, Json, print_json, print_table, progress, wrong_call
+from sparcal.cli.console import Device, Json, StationRuntime, print_json, print_table, progress, wrong_call
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import AUTO_RUNTIME
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +33,7 @@ def export(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Where the encoder's weights are now.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,
 ) -> None:
     """Export a lot as a graph. ONNX or OpenVINO, for machines without torch."""
@@ -41,7 +43,7 @@ def export(
     from sparcal.station.station import Station
 
     with wrong_call():
-        calibrated = Station.open(station, weights=weights, device=device).lot(lot)
+        calibrated = Station.open(station, weights=weights, device=device, runtime=runtime).lot(lot)
     name = folder_name(calibrated.name) if calibrated.name is not None else "own"
     target = out or Path(f"{name}.safetensors" if format_ == "state" else f"{name}-{format_}")
     with progress("Exporting"):

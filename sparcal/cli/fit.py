@@ -7,9 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.cli.console import Device, Json, core_count, print_json, progress, say, use_cores, wrong_call
+from sparcal.cli.console import (
+    Device,
+    Json,
+    NewRuntime,
+    print_json,
+    print_sentence,
+    progress,
+    say,
+    tell_nameless,
+    use_cores,
+    wrong_call,
+)
 from sparcal.cli.self_test import tell_self_test
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime, installed_runtimes, runtime_of
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from sparcal.station.station import Station
@@ -27,6 +40,7 @@ def fit(
     encoder: Annotated[str | None, typer.Option(help="Another encoder than the host's own, e.g. bundled.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: NewRuntime = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the station's history.")] = None,
     insist: Annotated[
         bool, typer.Option("--insist", help="Fit even if more than 5 % of the images must be left out.")
@@ -35,18 +49,18 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a station on good parts, once. It keeps their features, so that each lot only needs a few images."""
-    from sparcal.devices import find_device
     from sparcal.imaging.find import find_images
     from sparcal.station.station import Station
 
     with wrong_call():
         images = find_images(normals)
-        grows = Station.open(station, weights=weights, workers=core_count(), device=device) if add else None
+        grows = _opened(station, weights, device, runtime) if add else None
         _check_host(host)
-        if device not in (AUTO_DEVICE, "cpu"):  # which are always there, and asking loads torch
-            find_device(device)
+        _check_computing(device, runtime, encoder)
     workers = use_cores()
-    with progress("Encoding good parts", "Fitting and testing") as report:
+    from sparcal.station.making import STAGES_OF_FITTING  # loads torch, which a wrong call needs not wait for
+
+    with progress(*STAGES_OF_FITTING) as report:
         if grows is not None:
             fitted = grows.add(images, operator=operator, insist=insist, progress=report)
         else:
@@ -60,12 +74,21 @@ def fit(
                 workers=workers,
                 insist=insist,
                 device=device,
+                runtime=runtime,
                 progress=report,
             )
     if as_json:
         print_json(_facts(fitted))
     else:
-        _tell(fitted)
+        tell_nameless(operator)
+        _tell(fitted, of_runtimes=runtime is None and not add)
+
+
+def _opened(station: Path, weights: Path | None, device: str, runtime: str | None) -> Station:
+    from sparcal.station.station import Station
+
+    asked = runtime or AUTO_RUNTIME
+    return Station.open(station, weights=weights, workers=core_count(), device=device, runtime=asked)
 
 
 def _facts(fitted: Station) -> dict[str, object]:
@@ -83,18 +106,45 @@ def _facts(fitted: Station) -> dict[str, object]:
     }
 
 
-def _tell(fitted: Station) -> None:
+def _tell(fitted: Station, *, of_runtimes: bool) -> None:
     """A fitted station for people."""
+    if of_runtimes:
+        _tell_of_runtimes(fitted)
     station, tested = fitted.path, fitted.record.self_test
-    say(f"The station {station} is fitted on {len(fitted.record.images)} good parts.")
+    print_sentence(f"The station {station} is fitted on {len(fitted.record.images)} good parts.")
     tell_left_out(fitted)
+    if fitted.record.runtime_sentence is not None:
+        print_sentence(fitted.record.runtime_sentence)
     for check in fitted.record.checks:
         if check.verdict != "ok":
-            say(f"{check.name}: {check.sentence}")
-    say(fitted.own().threshold.sentence)
+            print_sentence(f"{check.name}: {check.sentence}")
+    print_sentence(fitted.own().threshold.sentence)
     if tested is not None:
         tell_self_test(tested)
-    say("It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME.")
+    print_sentence(
+        "It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME."
+    )
+
+
+def _tell_of_runtimes(fitted: Station) -> None:
+    """A hint for those who wait longer than they must."""
+    there = installed_runtimes()
+    if there and fitted.device.type == "cpu" and runtime_of(fitted.record.encoder_id) == TORCH:
+        say(
+            f"This station judges with torch. If that is too slow, {' or '.join(there)} may be faster here: fit another "
+            "station with --runtime auto, which measures, and takes what is faster and agrees."
+        )
+
+
+def _check_computing(device: str, runtime: str | None, encoder: str | None) -> None:
+    """Refuse devices and runtimes that are not there, or not together."""
+    from sparcal.encoders.placement import device_for
+    from sparcal.encoders.spec import parse_spec
+
+    spec = None if encoder is None else parse_spec(encoder)
+    named = runtime or (spec and spec.runtime) or TORCH
+    check_runtime(named)
+    device_for(named, device, None if spec is None else spec.precision)
 
 
 def _check_host(name: str) -> None:
@@ -107,6 +157,6 @@ def tell_left_out(station: Station) -> None:
     """The images that a station was given and not fitted on, each with the reason."""
     left_out = station.record.left_out
     if left_out:
-        say(f"{len(left_out)} image{' was' if len(left_out) == 1 else 's were'} left out:")
+        print_sentence(f"{len(left_out)} image{' was' if len(left_out) == 1 else 's were'} left out:")
     for _, reason in left_out:
-        say(f"  {reason}")
+        print_sentence(f"  {reason}")

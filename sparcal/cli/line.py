@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli import main as run_commands
-from sparcal.cli.console import Json, print_json, print_table, say, wrong_call
+from sparcal.cli.console import Json, print_json, print_sentence, print_table, say, wrong_call
 from sparcal.cli.help import explain_plainly
 from sparcal.cli.score import check_call, judge_all, tell, to_judge
 from sparcal.cli.watch import watch_folder
@@ -57,10 +57,10 @@ def score_exported(
         there = watch_folder(chosen, Path(images[0]), results, idle=idle, as_json=as_json)
         rows = list(results.rows.values())
     else:
-        say(chosen.sentence)
+        (say if as_json else print_sentence)(chosen.sentence)
         rows = judge_all(to_judge(found, results), results, chosen.stream)
     if not (watch and as_json):
-        tell(worst_first(rows), results, as_json)
+        tell(worst_first(rows), results, as_json, chosen)
     if not there or any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
 

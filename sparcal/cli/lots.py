@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.cli.calibrate import tell_lot
 from sparcal.cli.compare import in_words, print_comparison
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import CallError, Json, print_json, print_table, say, wrong_call
+from sparcal.cli.console import CallError, Json, print_json, print_sentence, print_table, say, tell_nameless, wrong_call
 from sparcal.cli.fit import tell_left_out
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def lots(
         folder.sweep()
         if own or activate is not None:
             folder.activate(activate, operator)
+            tell_nameless(operator)
     troubles: list[str] = []
     if history:
         _tell_history(folder, troubles, as_json=as_json)
@@ -73,9 +75,11 @@ def _tell_lots(folder: StationFolder, troubles: list[str], *, as_json: bool) -> 
     elif rows:
         print_table([{**row, "correction": in_words(row["correction"])} for row in rows])
         if active is None and not lost:
-            say("No lot is active: the station judges with its own reference.")
+            print_sentence("No lot is active: the station judges with its own reference.")
     elif not damaged:
-        say(f"The station {folder.root} has no lots: it judges with its own reference until one is calibrated.")
+        print_sentence(
+            f"The station {folder.root} has no lots: it judges with its own reference until one is calibrated."
+        )
 
 
 def _tell_history(folder: StationFolder, troubles: list[str], *, as_json: bool) -> None:
@@ -155,6 +159,7 @@ def show(
         name = opened.active() if lot is None else lot
         if threshold is not None:  # before it is read: a damaged one is replaced
             opened.set_threshold(name, wanted, operator=operator)
+            tell_nameless(operator)
         shown = opened.own() if name is None else opened.lot(name)
         rows = opened.compare(shown.name, against) if against is not None else []
     if as_json:
@@ -169,11 +174,13 @@ def show(
         print_comparison(rows, shown.name, against)
         return
     record = shown.record
-    say(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
+    print_sentence(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
     if shown.name is None:
         tell_left_out(opened)
     tell_lot(shown)
-    print_table(_histogram(record.image.histogram()), title="Scores of good parts behind the threshold")
+    print_table(
+        _histogram(record.image.histogram(), shown.threshold.value), title="Scores of good parts behind the threshold"
+    )
 
 
 def _threshold(said: str) -> float | None:
@@ -190,12 +197,17 @@ def _threshold(said: str) -> float | None:
     return by_hand(value).value
 
 
-def _histogram(bins: dict[str, list[float]]) -> list[dict[str, object]]:
-    """Bars of text: the station's own parts, and the lot's marked after them."""
+def _histogram(bins: dict[str, list[float]], threshold: float) -> list[dict[str, object]]:
+    """Bars of text: the station's own parts, and the lot's marked after them; an arrow where the threshold lies."""
     edges, own, lot = bins["edges"], bins["own"], bins["lot"]
     most = max([*(a + b for a, b in zip(own, lot, strict=True)), 1])
     rows: list[dict[str, object]] = []
     for low, high, mine, theirs in zip(edges[:-1], edges[1:], own, lot, strict=True):
         bar = "#" * round(40 * mine / most) + "o" * (round(40 * theirs / most) or int(theirs > 0))
         rows.append({"score": f"{low:.4g} to {high:.4g}", "station": mine, "lot": theirs, "# station, o lot": bar})
+    if threshold < edges[0]:
+        rows.insert(0, {"score": f"below {edges[0]:.4g}", "station": 0, "lot": 0})
+    elif threshold >= edges[-1]:
+        rows.append({"score": f"above {edges[-1]:.4g}", "station": 0, "lot": 0})
+    rows[bisect_right(edges[1:], threshold) if threshold >= edges[0] else 0]["threshold"] = f"<- {threshold:.4g}"
     return rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import Json, print_json, say, wrong_call
+from sparcal.cli.console import Json, print_json, print_sentence, wrong_call
 
 if TYPE_CHECKING:
     from sparcal.rendering.products import ProductName
@@ -36,5 +36,5 @@ def parts(
         return
     for one in written:
         bad = f", {one.bad} of them bad" if one.bad else ", all good"
-        say(f"{folder / one.name}: {one.parts} parts{bad}; lamp: {one.light.name}")
-    say(f"{folder / TRUTH} says which parts are bad.")
+        print_sentence(f"{folder / one.name}: {one.parts} parts{bad}; lamp: {one.light.name}")
+    print_sentence(f"{folder / TRUTH} says which parts are bad.")

@@ -13,8 +13,9 @@ from sparcal.cli.console import (
     CallError,
     Device,
     Json,
-    core_count,
+    StationRuntime,
     print_json,
+    print_sentence,
     print_table,
     progress,
     say,
@@ -23,13 +24,17 @@ from sparcal.cli.console import (
 )
 from sparcal.cli.watch import lot_facts, watch_folder
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import AUTO_RUNTIME
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
+    from sparcal.station.judge_facts import Judge
     from sparcal.station.judged_folder import Maps, Results
     from sparcal.station.judgement import Judgement
     from sparcal.station.lot import Lot
 
 LISTED = 40
+FEWEST_JUDGED = 4  # parts below which "all fail" says nothing about the light
 
 
 def register(app: typer.Typer) -> None:
@@ -54,6 +59,7 @@ def score(
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,
 ) -> None:
     """Judge images, worst first. Pass or fail against the threshold of a lot."""
@@ -66,7 +72,8 @@ def score(
     check_call(images, out, watch, idle, local=engine == "local")
     with wrong_call():
         found = [] if watch else find_images(images)
-        service = LotInService(Station.open(station, weights=weights, workers=core_count(), device=device), lot)
+        opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
+        service = LotInService(opened, lot)
     from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
 
     use_cores()
@@ -78,12 +85,11 @@ def score(
         there = watch_folder(service, Path(images[0]), results, idle=idle, as_json=as_json)
         rows = list(results.rows.values())
     else:
-        say(lot_facts(service.lot)["sentence"])
-        images_once = to_judge(found, results)
+        (say if as_json else print_sentence)(lot_facts(service.lot)["sentence"])
         lot_now = service.lot
-        rows = judge_all(images_once, results, lambda paths: _judge(lot_now, paths, engine))
+        rows = judge_all(to_judge(found, results), results, lambda paths: _judge(lot_now, paths, engine))
     if not (watch and as_json):
-        tell(worst_first(rows), results, as_json)
+        tell(worst_first(rows), results, as_json, service.lot)
     if not there or any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
 
@@ -147,8 +153,10 @@ def _judge(lot: Lot, paths: Sequence[Path], engine: str) -> Iterator[Judgement]:
     return stream_on_ray(lot, paths)
 
 
-def tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool) -> None:
-    """Print rows, worst first: all of them as JSON, or a table and how many fail."""
+def tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bool, judge: Judge) -> None:
+    """Print rows, worst first: all of them as JSON, or a table, how many fail, and what that may mean."""
+    from sparcal.station.judged_page import close_calls
+
     names = ("path", "score", "threshold", "verdict", "map", "reason")
     if as_json:
         print_json([{name: row.get(name) for name in names} for row in rows])
@@ -156,15 +164,34 @@ def tell(rows: Sequence[dict[str, object]], results: Results | None, as_json: bo
     shown = ("verdict", "score", "threshold", "path", "reason")
     print_table([{name: row.get(name) for name in shown} for row in rows[:LISTED]])
     more = f"; the {LISTED} worst are shown" if len(rows) > LISTED else ""
-    say(f"{_counted(rows)}{more}.")
+    print_sentence(f"{_counted(rows)}{more}.")
+    for hint in (close_calls(rows), _too_many(rows, judge)):
+        if hint:
+            print_sentence(hint)
     if results is not None and len(results.rows) > len(rows):
         before = len(results.rows) - len(rows)
-        say(
+        print_sentence(
             f"The folder {results.folder} also holds {before} images of earlier calls: page and scores.csv count them too, "
             f"{_counted(list(results.rows.values()))}."
         )
     if results is not None:
-        say(f"The page is {results.folder / 'index.html'}.")
+        print_sentence(f"The page is {results.folder / 'index.html'}.")
+
+
+def _too_many(rows: Sequence[dict[str, object]], judge: Judge) -> str:
+    """A sentence where so many fail that the light may have changed rather than the parts; nothing elsewhere."""
+    from sparcal.calibration.promise import check_promise
+
+    limit = judge.on_page().limit
+    verdicts = [row["verdict"] for row in rows if limit is None or row["threshold"] == limit.value]
+    judged, failed = len(verdicts) - verdicts.count("error"), verdicts.count("fail")
+    if judged < FEWEST_JUDGED or failed <= judged / 2:
+        return ""
+    promise = None if limit is None else check_promise(limit, judged, failed)
+    if failed < judged and (promise is None or not promise.contradicted):
+        return ""
+    many = "All" if failed == judged else f"{failed} of {judged}"
+    return f"{many} fail: if the parts are good, the lamp, the camera or the fixture has changed. Then calibrate a lot."
 
 
 def _counted(rows: Sequence[dict[str, object]]) -> str:

@@ -12,15 +12,17 @@ from sparcal.cli.completion import lot_names
 from sparcal.cli.console import (
     Device,
     Json,
-    core_count,
+    StationRuntime,
     print_json,
+    print_sentence,
     print_table,
-    say,
     stdout_takes,
     use_cores,
     wrong_call,
 )
 from sparcal.devices import AUTO_DEVICE
+from sparcal.runtimes import AUTO_RUNTIME
+from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from sparcal.calibration.self_test import SelfTest
@@ -44,6 +46,7 @@ def run_self_test(
     ] = 0,
     weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,
 ) -> None:
     """Test a lot by planting defects. Leaves with 1 if clearly fewer are found than on record."""
@@ -51,7 +54,7 @@ def run_self_test(
     from sparcal.station.station import Station
 
     with wrong_call():
-        opened = Station.open(station, weights=weights, workers=core_count(), device=device)
+        opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         chosen = opened.lot(lot)
     use_cores()
     tested = opened.self_test(chosen.name, n=n, seed=seed)
@@ -63,16 +66,16 @@ def run_self_test(
         compared = {"record": record, "chance": chance, "worse": worse}
         print_json({"lot": chosen.name, "threshold": chosen.threshold.value, **tested.to_json(), **compared})
     else:
-        say(f"{chosen.title}.")
+        print_sentence(f"{chosen.title}.")
         tell_self_test(tested)
-        say(_compared(first, chance, worse=worse))
+        print_sentence(_compared(first, chance, worse=worse))
     if worse:
         raise typer.Exit(1)
 
 
 def tell_self_test(tested: SelfTest) -> None:
     """The result of a self-test for people: a sentence, then what is found by kind and by size."""
-    say(tested.sentence)
+    print_sentence(tested.sentence)
     by_kind = [(kind, found, planted) for kind, (found, planted) in tested.by_kind.items()]
     print_table(_rows("kind", by_kind), title="Planted defects by kind")
     by_size = [

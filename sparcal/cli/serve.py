@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sparcal.cli.console import Device, Json, print_json, say, wrong_call
+from sparcal.cli.console import Device, Json, StationRuntime, print_json, say, wrong_call
 from sparcal.devices import AUTO_DEVICE
+from sparcal.errors import DataError, MissingExtraError
+from sparcal.runtimes import AUTO_RUNTIME
 
 
 def register(app: typer.Typer) -> None:
@@ -30,13 +33,10 @@ def serve(
     watch: Annotated[Path | None, typer.Option(help="A folder whose images are judged as they arrive.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name that browsers use for this machine.")] = None,
     device: Device = AUTO_DEVICE,
+    runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,
 ) -> None:
     """Serve the web station: calibrate and judge lots in a browser."""
-    import socket
-
-    from sparcal.errors import DataError, MissingExtraError
-
     try:
         import uvicorn
 
@@ -50,18 +50,38 @@ def serve(
 
     with wrong_call():
         settings = WebSettings(station, host, port, token, insecure, watch, tuple(name or ()), device)
+        _check_runtime(station, runtime)
         app = create_app(settings)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-        except OSError as error:
-            raise DataError(f"Serving needs a free address, got {host} port {port}: {error.strerror}.") from error
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
+    with _listening(host, port) as listening:
+        address = _address(host, listening.getsockname()[1])
         if as_json:
             print_json({"address": address})
         else:
             say(f"The web station is at {address} (Ctrl+C ends it).")
         uvicorn.Server(patient_config(app)).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, so that asyncio sends small pieces at once; otherwise most answers wait 40 ms for an acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise DataError(f"Serving needs a free address, got {host} port {port}: {error.strerror}.") from error
+    return listening
+
+
+def _check_runtime(station: Path, runtime: str) -> None:
+    """Refuse here what the worker could not do."""
+    from sparcal.station.folder import StationFolder
+    from sparcal.station.recorded_runtime import check_recorded_runtime
+
+    record = StationFolder(station).read_station()
+    check_recorded_runtime(station, str(record.get("encoder_id", "")), runtime)
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

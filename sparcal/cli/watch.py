@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sparcal.calibration.defaults import ONE_IN
-from sparcal.cli.console import print_json, say
+from sparcal.cli.console import print_json, print_sentence, say
 from sparcal.errors import SparcalError
 
 if TYPE_CHECKING:
@@ -150,11 +150,13 @@ def _print_event(event: str, facts: Mapping[str, Any]) -> None:
 def _say_event(event: str, facts: Mapping[str, Any]) -> None:
     if event == "verdict":
         value = "" if facts["score"] is None else f"{facts['score']:.4g}"
-        say(f"{facts['verdict']:>5}  {value:>8}  {facts['path'] if facts['reason'] is None else facts['reason']}")
+        print_sentence(
+            f"{facts['verdict']:>5}  {value:>8}  {facts['path'] if facts['reason'] is None else facts['reason']}"
+        )
     elif event == "lot":
-        say(f"From now on: {facts['sentence']} {facts['monitored']}")
+        print_sentence(f"From now on: {facts['sentence']} {facts['monitored']}")
     elif event in ("shift", "promise"):
-        say(facts["sentence"])
+        print_sentence(facts["sentence"])
     elif event == "folder":
         say(f"The folder {facts['path']} is back." if facts["there"] else f"{facts['sentence']} Waiting for it.")
 

@@ -8,9 +8,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sparcal.feature_checks import check_given, check_grid, only_grid
 from sparcal.settings import parameters
-from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_grid, check_rank, only_grid
-from sparcal.types import Features, Side, check_side, fitted
+from sparcal.sparc import RANK_TOLERANCE, SPARC, check_calibration, check_rank
+from sparcal.types import Features, Side, check_side, fitted, require_features
 
 
 @dataclass
@@ -24,17 +25,19 @@ class Identity:
     def __post_init__(self) -> None:
         check_side(self.on, "Identity.on")
 
-    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn nothing."""
+        require_features(calibration, "Identity's calibration features")
+        check_given(reference, "Identity")
         return self
 
     def apply(self, features: Features) -> Features:
         """The features as they are."""
-        return features
+        return require_features(features, "Identity.apply's features")
 
     def apply_reference(self, reference: Features) -> Features:
         """The features as they are."""
-        return reference
+        return require_features(reference, "Identity.apply_reference's features")
 
     def export_state(self) -> None:
         """None: an exported graph leaves the features as they are."""
@@ -55,9 +58,10 @@ class MeanOnly:
     def __post_init__(self) -> None:
         check_side(self.on, "MeanOnly.on")
 
-    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn the mean of the calibration normals at each cell."""
         check_calibration(calibration, "MeanOnly")
+        check_given(reference, "MeanOnly")
         self.mean_ = cell_means(calibration)
         return self
 
@@ -96,9 +100,10 @@ class GlobalSubspace:
     def __post_init__(self) -> None:
         check_side(self.on, "GlobalSubspace.on")
 
-    def fit(self, calibration: Features, reference: Features | None = None) -> Self:  # noqa: ARG002
+    def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Learn the mean at each cell, and the k - 1 longest directions of all cells together."""
         k = check_calibration(calibration, "GlobalSubspace")
+        check_given(reference, "GlobalSubspace")
         self.mean_ = cell_means(calibration)
         self.basis_ = tuple(
             _leading_directions(x, mu, k - 1) for x, mu in zip(calibration.levels, self.mean_, strict=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.feature_checks import check_reference
 from sparcal.settings import finite_number, parameters
 from sparcal.sparc import check_calibration
 from sparcal.types import Features, Side, check_side, fitted, require_features
@@ -50,6 +51,7 @@ class Coral:
                 f"Coral needs reference and calibration on the same grids, got {reference.grids} and "
                 f"{calibration.grids}: encode with the same encoder and image size."
             )
+        check_reference(reference, "Coral")
         source = [_moments(x) for x in calibration.levels]
         target = [_moments(x) for x in reference.levels]
         self.source_mean_ = tuple(mean.to(x.dtype) for (mean, _), x in zip(source, calibration.levels, strict=True))
@@ -63,17 +65,24 @@ class Coral:
     def apply(self, features: Features) -> Features:
         """Unit-length features, mapped to the reference's mean and covariance."""
         source, target = fitted(self, self.source_mean_), fitted(self, self.target_mean_)
-        if [d for _, _, d in features.grids] != [len(mean) for mean in source]:
+        if [d for _, _, d in require_features(features, "Coral.apply's features").grids] != [
+            len(mean) for mean in source
+        ]:
             raise ShapeError(
                 f"Coral.apply expects {[len(mean) for mean in source]} channels per level, "
                 f"got {[d for _, _, d in features.grids]}: encode with the same encoder."
+            )
+        if any(x.dtype != mean.dtype for x, mean in zip(features.levels, source, strict=True)):
+            raise ShapeError(
+                f"Coral.apply expects features of the type it was calibrated on, {source[0].dtype}, got "
+                f"{features.levels[0].dtype}: convert one side."
             )
         levels = zip(features.levels, source, fitted(self, self.transport_), target, strict=True)
         return Features(tuple((normalize(x, dim=-1) - s) @ a + t for x, s, a, t in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
         """The training features are the target: they are brought to unit length and otherwise kept."""
-        return reference.map(lambda x: normalize(x, dim=-1))
+        return require_features(reference, "Coral.apply_reference's features").map(lambda x: normalize(x, dim=-1))
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from typing import Literal, Self, get_args
 
 from torch import Tensor
 
+from sparcal.feature_checks import check_given, check_grid
 from sparcal.settings import one_of, parameters
 from sparcal.sparc import SPARC, Recentre, check_calibration
 from sparcal.types import Features, Side, check_side, fitted
@@ -40,6 +41,7 @@ class NormalsInReference:
     def fit(self, calibration: Features, reference: Features | None = None) -> Self:
         """Keep the normals, and fit SPARC where `after` asks for it."""
         check_calibration(calibration, "NormalsInReference")
+        check_given(reference, "NormalsInReference")
         self.sparc_ = None
         if self.after != "none":
             recentre: Recentre = "cell" if self.after == "recentred" else "none"
@@ -49,12 +51,13 @@ class NormalsInReference:
 
     def apply(self, features: Features) -> Features:
         """The features, after SPARC where `after` asks for it."""
-        fitted(self, self.normals_)
+        check_grid(features, self._cells(), "NormalsInReference.apply")
         return self._corrected(features)
 
     def apply_reference(self, reference: Features) -> Features:
         """The reference, after SPARC where `after` asks for it, and behind it the normals."""
         normals = fitted(self, self.normals_)
+        check_grid(reference, self._cells(), "NormalsInReference.apply_reference")
         corrected = self.sparc_.apply_reference(reference) if self.sparc_ is not None else reference
         return Features.cat([corrected, Features(normals, self.cls_)])
 
@@ -62,6 +65,10 @@ class NormalsInReference:
         """What SPARC does to the test side, as `SPARC.export_state` gives it; None without SPARC."""
         fitted(self, self.normals_)
         return self.sparc_.export_state() if self.sparc_ is not None else None
+
+    def _cells(self) -> tuple[Tensor, ...]:
+        """One normal, (h, w, d) per level: what features must look like."""
+        return tuple(x[0] for x in fitted(self, self.normals_))
 
     def _corrected(self, features: Features) -> Features:
         """The features after SPARC, where `after` asks for it."""

@@ -21,10 +21,9 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from sparcal.detectors.levels import at_least_float32, require_channels, require_images
-from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts
+from sparcal.detectors.levels import allow_reference, at_least_float32, require_channels, require_images
+from sparcal.detectors.prompts import TextEncoder, anomalous_share, learned_prototypes, read_prompts, two_texts
 from sparcal.errors import NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.settings import finite_number, instance_of, parameters, text, whole_number
@@ -62,13 +61,8 @@ class AnomalyCLIP:
 
     def with_text(self, text: Tensor) -> Self:
         """A copy with the vectors of its two prompts, (2, c), normal first."""
-        if text.ndim != 2 or len(text) != 2:
-            raise ShapeError(
-                f"AnomalyCLIP.with_text needs two text vectors (2, c), normal first, got {tuple(text.shape)}: "
-                "make them with learned_prototypes(encoder, prompts)."
-            )
         informed = copy.copy(self)
-        informed.text_ = normalize(text, dim=-1)
+        informed.text_ = two_texts(text, "AnomalyCLIP", "learned_prototypes(encoder, prompts)")
         return informed
 
     def with_prompts(self, encoder: TextEncoder, path: str | Path) -> Self:
@@ -82,8 +76,9 @@ class AnomalyCLIP:
         informed.prompts = prompts.name
         return informed
 
-    def fit(self, reference: Features | None) -> Self:  # noqa: ARG002
+    def fit(self, reference: Features | None) -> Self:
         """Nothing is learned from images: the prompts are the reference."""
+        allow_reference(self, reference)
         self._text()
         return self
 

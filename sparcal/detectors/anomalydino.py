@@ -27,11 +27,13 @@ from torch.nn.functional import max_pool2d, normalize
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.detectors.nearest_rule import NearestRule
+from sparcal.detectors.pruned_rule import PrunedRule
 from sparcal.errors import DataError, ShapeError
+from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule, top_mean
 from sparcal.neighbours.search import Bank, nearest
 from sparcal.settings import finite_number, instance_of, one_of, parameters, whole_number
-from sparcal.types import Family, Features, Scores, fitted, require_reference
+from sparcal.types import Family, Features, Grids, Scores, fitted, require_reference
 
 ForegroundMask = Literal["off", "tokens", "cls"]
 
@@ -73,8 +75,14 @@ class AnomalyDINO:
     def fit(self, reference: Features | None) -> Self:
         """Keep every reference token at unit length."""
         level = only_level("AnomalyDINO", require_reference(self, reference))
+        check_finite(Features((level,)), "AnomalyDINO's reference features")
         self.bank_ = normalize(level.flatten(0, 2), dim=1)
         return self
+
+    def reference_bytes(self, grids: Grids, images: int) -> int:
+        """What `fit` will keep of so many images: every token in float32."""
+        h, w, d = grids[0]
+        return 4 * images * h * w * d
 
     def score(self, features: Features) -> Scores:
         """Cosine distance of each cell to the bank, and the mean of the highest per image."""
@@ -89,18 +97,21 @@ class AnomalyDINO:
             cell = torch.where(self._foreground(features), cell, 0.0)
         return Scores(top_mean(cell.flatten(1), self.top), cell)
 
-    def export_rule(self) -> NearestRule:
+    def export_rule(self) -> NearestRule | PrunedRule:
         """How an exported graph scores as this detector does, which it can without a foreground mask."""
         if self.mask != "off":
             raise DataError(
                 f"AnomalyDINO can be exported with mask='off', got mask={self.mask!r}: "
                 "its foreground needs a principal component per image, which no exported graph has."
             )
+        if self.neighbours == 1:
+            return PrunedRule(self.top)
         return NearestRule(self.neighbours, squared=True, unit=True, top=self.top)
 
     def export_state(self) -> GraphTensors:
         """The bank, by the names that the exported graph reads."""
-        return self.export_rule().tensors(fitted(self, self.bank_), "AnomalyDINO")
+        rule, bank = self.export_rule(), fitted(self, self.bank_)
+        return rule.tensors(bank) if isinstance(rule, PrunedRule) else rule.tensors(bank, "AnomalyDINO")
 
     def _foreground(self, features: Features) -> Tensor:
         level = features.levels[0]

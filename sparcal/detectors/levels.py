@@ -21,6 +21,12 @@ def require_images(who: str, features: Features) -> Features:
     return features
 
 
+def allow_reference(thing: object, reference: Features | None) -> None:
+    """Raise ShapeError where a detector that needs no reference is given something that is none."""
+    if reference is not None:
+        require_features(reference, f"{type(thing).__name__}'s reference")
+
+
 def only_level(who: str, features: Features) -> Tensor:
     """The one (n, h, w, d) grid of `features`, in float32 or float64, or a ShapeError if there are several."""
     if len(features.levels) != 1:

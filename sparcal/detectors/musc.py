@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, normalize, pad
 
-from sparcal.detectors.levels import at_least_float32, require_images
+from sparcal.detectors.levels import allow_reference, at_least_float32, require_images
 from sparcal.errors import DataError, ShapeError
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.settings import instance_of, parameters, share, switch, whole_number, whole_numbers
@@ -77,8 +77,9 @@ class MuSc:
         whole_number(self.memory, "MuSc.memory", least=1, hint="these are bytes, leave it at 2**30")
         instance_of(self.map_rule, "MuSc.map_rule", MapRule)
 
-    def fit(self, reference: Features | None) -> Self:  # noqa: ARG002
+    def fit(self, reference: Features | None) -> Self:
         """Nothing is learned: the lot is its own reference."""
+        allow_reference(self, reference)
         return self
 
     def score(self, features: Features) -> Scores:

@@ -25,10 +25,11 @@ from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.gaussian_rule import GaussianRule, cell_whiteners
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.errors import ShapeError
+from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
 from sparcal.settings import finite_number, instance_of, parameters, seed_number, whole_number
-from sparcal.types import Family, Features, Scores, fitted, require_reference
+from sparcal.types import Family, Features, Grids, Scores, fitted, require_reference
 
 MAP_RULE = MapRule(cell_pixels=4)
 
@@ -73,6 +74,7 @@ class PaDiM:
     def fit(self, reference: Features | None) -> Self:
         """Fit one Gaussian per cell."""
         level = only_level("PaDiM", require_reference(self, reference))
+        check_finite(Features((level,)), "PaDiM's reference features")
         n, h, w, d = level.shape
         if n < 2:
             raise ShapeError(f"PaDiM needs at least 2 reference images, got {n}: one image has no covariance.")
@@ -90,6 +92,12 @@ class PaDiM:
         self.channels_, self.total_, self.mean_ = channels, d, mean.reshape(h, w, c)
         self.kernel_, self.factor_ = (state, None) if by_kernel else (None, state)
         return self
+
+    def reference_bytes(self, grids: Grids, images: int) -> int:
+        """What `fit` will keep of so many images: a mean, and the smaller of kernel and covariance, per cell in float64."""
+        h, w, d = grids[0]
+        c = min(d, self.dimension)
+        return 8 * h * w * (c + (images * c if images - 1 < c else c * (c + 1) // 2))
 
     def score(self, features: Features) -> Scores:
         """Mahalanobis distance of each cell, and the largest value of the smoothed map per image."""

@@ -32,7 +32,7 @@ from sparcal.errors import DataError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours import Bank, greedy_coreset, nearest
 from sparcal.settings import instance_of, one_of, parameters, seed_number, share, switch, whole_number
-from sparcal.types import Family, Features, Scores, fitted, require_reference
+from sparcal.types import Family, Features, Grids, Scores, fitted, require_reference
 
 Projection = Literal["uniform", "sparse"]
 
@@ -98,6 +98,11 @@ class PatchCore:
         self.rows_ = torch.arange(len(points)) if self.coreset == 1 else self._select(points)
         self.bank_ = points if self.coreset == 1 else points[self.rows_]
         return self
+
+    def reference_bytes(self, grids: Grids, images: int) -> int:
+        """What `fit` will keep of so many images: the coreset in float32, and its row numbers."""
+        h, w, d = grids[0]
+        return max(1, int(self.coreset * images * h * w)) * (4 * d + 8)
 
     def score(self, features: Features) -> Scores:
         """Distance of each cell to the bank, and its largest value per image."""

@@ -25,8 +25,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from sparcal.arrays import from_array
 from sparcal.encoders.weights import read_weights
-from sparcal.errors import DataError, WeightsError
+from sparcal.errors import DataError, ShapeError, WeightsError
+from sparcal.settings import in_short
 
 NORMAL_STATES = (
     "{}", "flawless {}", "perfect {}", "unblemished {}", "{} without flaw", "{} without defect", "{} without damage",
@@ -134,6 +136,19 @@ def learned_prototypes(encoder: TextEncoder, prompts: LearnedPrompts) -> Tensor:
     context = torch.stack([prompts.normal, prompts.anomalous])
     texts = [f"{words} object.", f"{words} damaged object."]
     return normalize(encoder.encode_prompted(texts, context, deep=deep), dim=-1)
+
+
+def two_texts(text: object, who: str, made_by: str) -> Tensor:
+    """Two vectors (2, c), normal first, at unit length, or a ShapeError where `text` is something else."""
+    kept = from_array(text)
+    if not isinstance(kept, Tensor) or kept.ndim != 2 or len(kept) != 2 or not kept.is_floating_point():
+        got = str(tuple(kept.shape)) if isinstance(kept, Tensor) and kept.is_floating_point() else in_short(text)
+        raise ShapeError(
+            f"{who}.with_text needs two text vectors (2, c), normal first, got {got}: make them with {made_by}."
+        )
+    if not bool(torch.isfinite(kept).all()):
+        raise DataError(f"{who}.with_text needs finite text vectors, got NaN or infinity: make them with {made_by}.")
+    return normalize(kept, dim=-1)
 
 
 def anomalous_share(vectors: Tensor, text: Tensor, temperature: float) -> Tensor:

@@ -30,10 +30,11 @@ from torch.nn.functional import interpolate
 
 from sparcal.detectors.levels import at_least_float32, require_channels, require_images
 from sparcal.errors import DataError, ShapeError
+from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
 from sparcal.settings import instance_of, one_of, parameters, whole_number
-from sparcal.types import Family, Features, Scores, fitted, require_reference
+from sparcal.types import Family, Features, Grids, Scores, fitted, require_reference
 
 ImageDescriptor = Literal["layer4", "pooled-pixels"]
 
@@ -81,10 +82,15 @@ class SPADE:
     def fit(self, reference: Features | None) -> Self:
         """Keep the reference's pixel levels and one descriptor per image."""
         reference = require_reference(self, reference)
+        check_finite(reference, "SPADE's reference features")
         self.gallery_ = pixel_levels(reference)
         self.descriptor_ = self._describe(reference)
         self.levels_ = len(reference.levels)
         return self
+
+    def reference_bytes(self, grids: Grids, images: int) -> int:
+        """What `fit` will keep of so many images: all levels but the last in float32; descriptors are small beside them."""
+        return 4 * images * sum(h * w * d for h, w, d in grids[:-1] or grids)
 
     def score(self, features: Features) -> Scores:
         """Mean distance of each image to its nearest normal images, and of each pixel to their features."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.detectors.subspace_rule import SubspaceRule
+from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule, input_map, top_mean
 from sparcal.settings import finite_number, instance_of, parameters, share
 from sparcal.types import Family, Features, Scores, fitted, require_reference
@@ -61,6 +62,7 @@ class SubspaceAD:
     def fit(self, reference: Features | None) -> Self:
         """One mean and one principal subspace of all cells of all images."""
         level = only_level("SubspaceAD", require_reference(self, reference))
+        check_finite(Features((level,)), "SubspaceAD's reference features")
         self.mean_, covariance = mean_covariance(level)
         self.basis_ = principal_subspace(covariance, self.explained)
         self.rank_ = self.basis_.shape[1]

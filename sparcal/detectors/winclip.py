@@ -36,8 +36,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, normalize, pad
 
-from sparcal.detectors.levels import at_least_float32, require_channels, require_images
-from sparcal.detectors.prompts import anomalous_share
+from sparcal.detectors.levels import allow_reference, at_least_float32, require_channels, require_images
+from sparcal.detectors.prompts import anomalous_share, two_texts
 from sparcal.errors import DataError, NotFittedError, ShapeError
 from sparcal.imaging.maps import MapRule
 from sparcal.neighbours.search import nearest
@@ -100,17 +100,13 @@ class WinCLIP:
         Args:
             text: (2, c), normal first, from `sparcal.detectors.prompts.text_prototypes`.
         """
-        if text.ndim != 2 or len(text) != 2:
-            raise ShapeError(
-                f"WinCLIP.with_text needs two text vectors (2, c), normal first, got {tuple(text.shape)}: "
-                "make them with text_prototypes(encoder, category)."
-            )
         informed = copy.copy(self)
-        informed.text_ = normalize(text, dim=-1)
+        informed.text_ = two_texts(text, "WinCLIP", "text_prototypes(encoder, category)")
         return informed
 
     def fit(self, reference: Features | None) -> Self:
         """Keep every patch, and every window where the mode has windows, of the reference images."""
+        allow_reference(self, reference)
         if self.needs_text:
             self._texts()
         if self.mode == "zero_shot":

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from sparcal.devices import AUTO_DEVICE, encoder_device, find_device
-from sparcal.encoders.placement import place
+from sparcal.devices import AUTO_DEVICE, encoder_device
+from sparcal.encoders.placement import device_for, place
 from sparcal.encoders.spec import ComputePrecision, EncoderSpec, Recipe, parse_spec, with_precision
 from sparcal.errors import DataError, SparcalError
+from sparcal.memory import hold_freed_memory
 from sparcal.plugins import ENCODER_GROUP, load_plugin
+from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime
+from sparcal.settings import file_path, instance_of, text
 from sparcal.types import Encoder
 
 __all__ = ["EncoderSpec", "Recipe", "load_encoder", "parse_spec"]
@@ -23,8 +28,9 @@ def load_encoder(
     recipe: Recipe | None = None,
     device: str | torch.device = AUTO_DEVICE,
     precision: ComputePrecision | None = None,
+    runtime: str | None = None,
 ) -> Encoder:
-    """The encoder that `name` describes.
+    """The encoder that `name` describes; from then on the process holds memory that it frees, see `hold_freed_memory`.
 
     Args:
         name: "bundled", "timm:MODEL.TAG", "openclip:MODEL/TAG" or a plug-in's "SOURCE:MODEL", with settings after a
@@ -33,14 +39,23 @@ def load_encoder(
         recipe: fills in what `name` does not say, before the network's own defaults do.
         device: auto, cpu, cuda, cuda:1 or mps; see `sparcal.devices`.
         precision: float32, bfloat16 or float16, what the network computes in; None leaves it to `name`.
+        runtime: torch, or on a processor openvino or onnx, which compile the network; auto measures on noise and takes
+            the fastest; None leaves it to `name`, which means torch where it says nothing.
 
     >>> encoder = load_encoder("bundled?size=128")
     >>> encoder.cell_pixels, encoder.id[:16]
     (8, 'bundled?layers=8')
     """
-    place_at = find_device(device)
+    hold_freed_memory()
+    if not isinstance(name, EncoderSpec):
+        text(name, "An encoder's name", hint="write 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG'")
+    file_path(weights, "weights", optional=True)
+    instance_of(recipe, "recipe", Recipe, optional=True)
     spec = with_precision(parse_spec(name) if isinstance(name, str) else name, precision)
-    encoder = _load(spec, weights, recipe)
+    computed_by = runtime or spec.runtime or TORCH
+    check_runtime(computed_by)
+    place_at = device_for(computed_by, device, spec.precision)
+    encoder = _load(replace(spec, runtime=None), weights, recipe)
     network = getattr(encoder, "model", None)
     if isinstance(network, torch.nn.Module):
         place(network, place_at, spec.precision)
@@ -49,7 +64,22 @@ def load_encoder(
             f"The encoder {encoder.id} must have its network in `model` to go to a device or precision, got none there: "
             "leave device and precision out."
         )
-    return encoder
+    return encoder if computed_by == TORCH else _compiled(encoder, computed_by)
+
+
+def _compiled(encoder: Encoder, runtime: str) -> Encoder:
+    from sparcal.encoders.runtime_choice import choose_runtime, compiled_by
+
+    if runtime == AUTO_RUNTIME:
+        return choose_runtime(encoder, _noise(encoder)).encoder
+    return compiled_by(encoder, runtime)
+
+
+def _noise(encoder: Encoder) -> list[Tensor]:
+    """An image for an encoder that has not seen any."""
+    side, step = encoder.preprocess.crop or encoder.preprocess.size, encoder.preprocess.multiple
+    size = encoder.preprocess.output_size or (side // step * step,) * 2
+    return [torch.randn(3, *size, generator=torch.Generator().manual_seed(0))]
 
 
 def _load(spec: EncoderSpec, weights: str | Path | None, recipe: Recipe | None) -> Encoder:

@@ -92,6 +92,10 @@ def _mixing(layer: nn.BatchNorm2d, share: float) -> Callable[[nn.Module, tuple[A
 
 
 def _check(encoder: TimmEncoder, pixels: Tensor, source_weight: int) -> None:
+    if not isinstance(encoder, TimmEncoder):
+        raise DataError(
+            f"adapt_batchnorm needs a timm encoder that torch computes, got {encoder.id}: load it without runtime=."
+        )
     if not _batchnorms(encoder.model):
         raise DataError(
             f"adapt_batchnorm needs an encoder with batch-norm layers, got {type(encoder.model).__name__} without any: "

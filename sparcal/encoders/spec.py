@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from sparcal.errors import DataError
 from sparcal.imaging.preprocess import Preprocess, Resample, Resize
 from sparcal.plugins import ENCODER_GROUP, plugin_packages
+from sparcal.runtimes import TORCH, Runtime
 from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
 
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
@@ -39,6 +40,7 @@ class EncoderSpec:
         norm: whether transformer tokens pass the network's final normalisation.
         cls: whether an image vector (class token, or pooled last stage) is returned as well.
         precision: what the network computes in; features leave it as float32.
+        runtime: what computes the network on a processor; see `sparcal.runtimes`.
         resize, size, crop, multiple, resample: see `sparcal.imaging.preprocess.Preprocess`.
         positions: how a transformer's position embeddings are resized to another grid; see
             `sparcal.encoders.positions`.
@@ -71,6 +73,7 @@ class EncoderSpec:
     windows: tuple[int, ...] | None = None
     windows_in: WindowsIn | None = None
     precision: ComputePrecision | None = None
+    runtime: Runtime | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or self.source not in SOURCES:  # looking for plug-ins takes a while
@@ -184,6 +187,11 @@ def with_precision(spec: EncoderSpec, precision: ComputePrecision | None) -> Enc
     return replace(spec, precision=None if wanted == "float32" else wanted)
 
 
+def with_runtime(spec: EncoderSpec, runtime: Runtime) -> EncoderSpec:
+    """`spec` with the runtime that computes it; torch goes unsaid, so that it has one id."""
+    return replace(spec, runtime=None if runtime == TORCH else runtime)
+
+
 def _read(name: str, value: str, words: str) -> object:
     kind = _READERS[name]
     try:
@@ -229,4 +237,5 @@ _READERS: dict[str, tuple[str, ...] | Literal["integers", "switch", "integer"]] 
     "windows": "integers",
     "windows_in": get_args(WindowsIn),
     "precision": get_args(ComputePrecision),
+    "runtime": get_args(Runtime),
 }

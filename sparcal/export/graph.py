@@ -21,6 +21,7 @@ from sparcal.detectors.export_rule import (
     is_exportable,
     remove_directions,
 )
+from sparcal.encoders.compiled import torch_encoder
 from sparcal.encoders.placement import on_processor
 from sparcal.errors import DataError, ShapeError
 from sparcal.export.lot_state import LotFacts, check_shapes
@@ -65,7 +66,11 @@ class LotGraph(nn.Module):
     def __init__(self, model: LotModel) -> None:
         super().__init__()
         detector = exportable(model.calibrated.detector)
-        self.encoder, self.rule, self.map_rule = on_processor(model.encoder), detector.export_rule(), detector.map_rule
+        self.encoder, self.rule, self.map_rule = (
+            on_processor(torch_encoder(model.encoder)),
+            detector.export_rule(),
+            detector.map_rule,
+        )
         # An encoder is a dataclass around its network; exporters find weights only in registered modules.
         self.networks = nn.ModuleList(part for part in vars(self.encoder).values() if isinstance(part, nn.Module))
         self.size = _size(model)

@@ -10,10 +10,7 @@ This module imports nothing heavy, because `python -m sparcal.export.lot run` st
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -24,8 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sparcal.errors import ArtifactError, DataError
 from sparcal.export import runner
 from sparcal.export.lot_state import LotFacts, LotState, write_lot_state
+from sparcal.files.atomic import passing_folder, settle
+from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import write_record
+from sparcal.settings import file_path, instance_of, one_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,13 @@ def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"
         format: "state" writes the lot alone, for graphs of the same station that were exported before.
     """
     from sparcal.export.probe import probe_images
+    from sparcal.station.lot import Lot
 
+    instance_of(lot, "export_lot's lot", Lot, hint="it comes from Station.lot or Station.calibrate")
+    one_of(format, "The format of an export", (*MODEL_FILES, "state"))
+    file_path(target, "The target of an export")
+    if format == "state" and Path(target).is_dir():
+        raise DataError(f"A lot's state is one file, got the folder {target}: name a file in it.")
     model, probe = lot_model(lot), probe_images(lot)
     if format == "state":
         return export_state(model, target, probe=probe)
@@ -87,6 +93,7 @@ def export_model(model: LotModel, folder: str | Path, *, format: Format = "onnx"
         raise DataError(f"A model can be exported as onnx, openvino or state, got {format!r}: choose one of these.")
     graph = LotGraph(model)
     state = _lot_state(graph, model)
+    require_free_room(Path(folder), _size_of(graph, state), "An exported model", "choose a folder on a larger disk")
     with _staged(Path(folder), format) as staging:
         path = staging / MODEL_FILES[format]
         if format == "onnx":
@@ -203,6 +210,12 @@ def _input_size(preprocess: Preprocess, kinds: Sequence[CameraFormat]) -> tuple[
     return preprocess.output_size or (sizes.pop() if len(sizes) == 1 else None)
 
 
+def _size_of(graph: LotGraph, state: LotState) -> int:
+    """Bytes that the exported network and the lot's tensors take."""
+    weights = (*graph.parameters(), *graph.buffers())
+    return sum(x.nbytes for x in weights) + sum(x.nbytes for x in state.arrays.values())
+
+
 def _noise(graph: LotGraph) -> Tensor:
     import torch
 
@@ -222,16 +235,13 @@ def _staged(folder: Path, format: Format) -> Iterator[Path]:
             f"Each exported model needs a folder of its own, got {folder} with {other} in it: choose another place."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     try:
-        yield staging
-        for path in sorted(staging.iterdir(), key=lambda path: path.name == runner.METADATA):
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
-            path.chmod(0o644)
-            path.replace(folder / path.name)
+        with needs_room(folder), passing_folder(folder, "export") as staging:
+            yield staging
+            for path in sorted(staging.iterdir(), key=lambda path: path.name == runner.METADATA):
+                settle(path, 0o644)
+                path.replace(folder / path.name)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
         with suppress(OSError):
             folder.rmdir()  # succeeds only if the folder is still empty
 

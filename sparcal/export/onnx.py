@@ -6,27 +6,25 @@ itself is the same for every lot of a station.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from sparcal.errors import DataError
+from sparcal.encoders.traced_graph import save_onnx
 from sparcal.export.graph import OUTPUTS, LotGraph
 from sparcal.export.lot_state import LotState
-from sparcal.export.runner import missing_extra
+from sparcal.runtimes import import_extra
 
-OPSET = 20
+EXPORTING = "Exporting a model"
 LARGEST_FILE = 2**31 - 2**24  # a protobuf file ends at 2 GiB
 
 # How long the axes that differ between lots are while tracing; above 1, because tracers take 1 for a constant.
-_TRACED_LENGTH = {"m": 4096, "r": 3, "s": 2}
+_TRACED_LENGTH = {"b": 64, "m": 4096, "r": 3, "s": 2}
 
 
 def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
     """Write the graph with a lot's state as default values, which a session may replace by feeding their names."""
-    onnx = import_extra("onnx")
+    onnx = import_extra("onnx", EXPORTING)
     traced, folded = path.with_name("traced.onnx"), path.with_name("folded.onnx")
     _trace(graph, traced)
     _fold(traced, folded)
@@ -50,7 +48,6 @@ def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:
 
 def _trace(graph: LotGraph, path: Path) -> None:
     """The graph as the exporter writes it, with a lot's state as further inputs."""
-    import_extra("onnxscript")
     lengths = {letter: torch.export.Dim(letter, min=1) for letter in _TRACED_LENGTH}
     example, axes = {}, {}
     for name, shape in graph.shapes.items():
@@ -58,24 +55,16 @@ def _trace(graph: LotGraph, path: Path) -> None:
         size = [_TRACED_LENGTH[axis] if isinstance(axis, str) else axis for axis in shape]
         example[name] = torch.zeros(size, dtype=dtype)
         axes[name] = {number: lengths[axis] for number, axis in enumerate(shape) if isinstance(axis, str)}
-    with warnings.catch_warnings():  # the exporter warns about its own internals
-        warnings.simplefilter("ignore")
-        try:
-            program: Any = torch.onnx.export(
-                graph,
-                (torch.zeros(2, 3, *graph.size),),
-                kwargs={"state": example},
-                dynamo=True,
-                opset_version=OPSET,
-                input_names=["pixels", *example],
-                output_names=list(OUTPUTS),
-                dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}, "state": axes},
-                verbose=False,
-            )
-        except Exception as error:  # the exporter raises whatever its stages raise
-            reason = str(error.__cause__ or error).strip().split("\n")[0]
-            raise DataError(f"The encoder {graph.encoder.id} cannot be exported: {reason}.") from error
-        program.save(path, external_data=True)
+    save_onnx(
+        graph,
+        torch.zeros(2, 3, *graph.size),
+        path,
+        inputs=["pixels", *example],
+        outputs=OUTPUTS,
+        of=f"The encoder {graph.encoder.id}",
+        state={"state": example},
+        free_axes={"pixels": {0: torch.export.Dim("n", min=1)}, "state": axes},
+    )
 
 
 def _fold(source: Path, target: Path) -> None:
@@ -83,20 +72,10 @@ def _fold(source: Path, target: Path) -> None:
 
     A vision transformer resizes its position table in every call, and runtimes differ in how they do that.
     """
-    onnxruntime = import_extra("onnxruntime")
+    onnxruntime = import_extra("onnxruntime", EXPORTING)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # still standard ONNX
     options.optimized_model_filepath = str(target)
     options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{target.name}.data")
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-def import_extra(package: str) -> Any:
-    """A package of the export extra, or the line that installs it."""
-    try:
-        with warnings.catch_warnings():  # about deprecations inside
-            warnings.simplefilter("ignore")
-            return __import__(package)
-    except ImportError as error:
-        raise missing_extra("Exporting a model", package) from error

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from sparcal.export.graph import LotGraph
 from sparcal.export.lot_state import LotState
-from sparcal.export.onnx import import_extra, write_onnx
+from sparcal.export.onnx import EXPORTING, write_onnx
 from sparcal.export.runner import replace_constants
+from sparcal.runtimes import import_extra
 
 
 def write_openvino(graph: LotGraph, state: LotState, path: Path) -> None:
     """Write the graph in full precision as .xml and .bin, with a lot's state as constants, which a program may replace."""
-    openvino = import_extra("openvino")
+    openvino = import_extra("openvino", EXPORTING)
     source = path.with_suffix(".onnx")
     write_onnx(graph, state, source)
     network = openvino.Core().read_model(source)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparcal.errors import ArtifactError, DataError, MissingExtraError, SparcalError
+from sparcal.errors import ArtifactError, DataError, SparcalError
 from sparcal.export.lot_state import Arrays, LotFacts, LotState, check_fits, read_lot_state
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import read_record
@@ -27,6 +27,8 @@ from sparcal.imaging.camera_format import camera_format_of, other_camera_format
 from sparcal.imaging.decode import ImageSource, open_image
 from sparcal.imaging.map_matrices import MapRule, draw_native, value_below
 from sparcal.imaging.preprocess import Geometry, Preprocess
+from sparcal.runtimes import import_extra
+from sparcal.settings import file_path
 
 KIND = "export"
 METADATA = "metadata.json"
@@ -102,6 +104,8 @@ def load_exported(path: str | Path, *, state: str | Path | None = None) -> Expor
         path: model.onnx or model.xml, with metadata.json beside it.
         state: a state file of another lot, which then judges in place of the exported one.
     """
+    file_path(path, "The path of an exported model")
+    file_path(state, "state", optional=True)
     source = Path(path)
     if not source.is_file():
         raise ArtifactError(f"An exported model was expected at {source}, got no file there: check the path.")
@@ -137,10 +141,7 @@ def open_graph(path: Path, state: LotState | None = None) -> Run:
 
 
 def _open_onnx(path: Path, state: LotState | None) -> Run:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise missing_extra("Running an ONNX model", "onnxruntime") from error
+    onnxruntime = import_extra("onnxruntime", "Running an ONNX model")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # it warns about every tensor that a lot may replace
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -154,10 +155,7 @@ def _open_onnx(path: Path, state: LotState | None) -> Run:
 
 
 def _open_openvino(path: Path, state: LotState | None) -> Run:
-    try:
-        import openvino
-    except ImportError as error:
-        raise missing_extra("Running an OpenVINO model", "openvino") from error
+    openvino = import_extra("openvino", "Running an OpenVINO model")
     core = openvino.Core()
     graph = core.read_model(path)
     if state is not None:
@@ -185,11 +183,6 @@ def replace_constants(graph: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         constant.set_friendly_name(name)
         constants[name].output(0).replace(constant.output(0))
     graph.validate_nodes_and_infer_types()
-
-
-def missing_extra(what: str, package: str) -> MissingExtraError:
-    """The error that names the extra which installs a package."""
-    return MissingExtraError(f"{what} needs {package}, which is not installed: run pip install 'sparcal[export]'.")
 
 
 def _check_files(source: Path, metadata: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,20 @@ def remove_left_behind(folder: Path) -> None:
         writer = path.suffixes[-2].removeprefix(".") if len(path.suffixes) > 1 else ""
         if writer.isdigit() and not _lives(int(writer)):
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def passing_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A temporary folder that vanishes with the block; those that killed writers left behind vanish before it."""
+    for left in parent.glob(f".{name}-*"):
+        writer = left.name.split("-")[-2]
+        if writer.isdigit() and not _lives(int(writer)):
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{name}-{os.getpid()}-", dir=parent))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _lives(process: int) -> bool:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sparcal.errors import FullDiskError
-from sparcal.files.amounts import amount
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -37,7 +36,27 @@ def needs_room(place: Path) -> Iterator[None]:
         ) from error
 
 
+def require_free_room(place: Path, needed: int, what: str, remedy: str) -> None:
+    """Raise FullDiskError, before any work, where `needed` bytes are more than the disk of `place` has free.
+
+    Args:
+        place: a file or folder that need not exist yet.
+        what: needs them.
+        remedy: what to do instead of making room.
+    """
+    at = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(at).free
+    if needed > free:
+        from sparcal.files.amounts import amount
+
+        raise FullDiskError(
+            f"{what} needs about {amount(needed)} at {place}, got {amount(free)} free: make room, or {remedy}."
+        )
+
+
 def _free(place: Path) -> str:
+    from sparcal.files.amounts import amount
+
     try:
         return amount(shutil.disk_usage(place).free)
     except OSError:  # the disk itself has gone

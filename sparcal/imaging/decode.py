@@ -7,6 +7,7 @@ file with several pages or frames the first counts; EXIF orientation is applied.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 from pathlib import Path
@@ -206,9 +207,12 @@ def _one_line(error: Exception) -> str:
 
 
 def content_hash(source: ImageSource) -> str:
-    """SHA-256 of a file's bytes, or of the pixels of an image in memory, in hexadecimal."""
+    """SHA-256 of a file's bytes, or of the pixels of an image in memory, in hexadecimal; OSError of what is no file."""
     if isinstance(source, Path | str):
-        return file_digest(Path(source))
+        path = Path(source)
+        if path.exists() and not path.is_file():  # a pipe may never begin, a device may never end
+            raise OSError(errno.EINVAL, "something that is no regular file", str(path))
+        return file_digest(path)
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
     pixels = np.ascontiguousarray(source)

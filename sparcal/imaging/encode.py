@@ -7,7 +7,7 @@ a time; its features may then differ in the last digits with the company.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import Failure, ReadImage, for_transfer, name_of, read_batches, read_image
+from sparcal.progress import Progress, shown_progress
+from sparcal.settings import instance_of, whole_number
 from sparcal.threads import in_order
-from sparcal.types import Encoder, Features
-
-Grids = tuple[tuple[int, int, int], ...]
+from sparcal.types import Encoder, Features, Grids
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def encode(
     *,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Encoded:
     """Features of images by an encoder and its own preprocessing.
 
@@ -187,7 +187,7 @@ def encode(
         batch_size: None means one at a time on a CPU, where the activations of a batch leave the cache and are paged in
             anew for every layer, and 16 on a graphics card.
         device: where the features are kept; None leaves them where the encoder does.
-        progress: called with (images done, images in all) after each batch.
+        progress: called with images done and images in all, after each batch; a notebook draws a bar without it.
 
     >>> import numpy as np
     >>> from sparcal import load_encoder
@@ -195,6 +195,8 @@ def encode(
     >>> encoded.features.grids
     ((8, 8, 152),)
     """
+    instance_of(encoder, "encode's encoder", Encoder, hint="load one with load_encoder")
+    whole_number(batch_size, "batch_size", least=1, optional=True)
     sources = image_sources(images)
     place = None if device is None else find_device(device)
     at = encoder_device(encoder)
@@ -203,18 +205,17 @@ def encode(
     paths: list[Path] = []
     geometries: list[Geometry] = []
     failures: list[Failure] = []
-    for batch in read_batches(sources, encoder.preprocess, batch_size=batch_size):
-        if batch.paths:
-            with torch.inference_mode():
-                part = encoder(for_transfer(batch.pixels, at))
-            store.add(
-                part if place is None else part.to(place)
-            )  # outside, so that what is stored is an ordinary tensor
-        paths += batch.paths
-        geometries += batch.geometries
-        failures += batch.failures
-        if progress is not None:
-            progress(len(paths) + len(failures), len(sources))
+    with shown_progress(progress, "Encoding") as told:
+        for batch in read_batches(sources, encoder.preprocess, batch_size=batch_size):
+            if batch.paths:
+                with torch.inference_mode():
+                    part = encoder(for_transfer(batch.pixels, at))
+                # Outside of inference mode, so that what is stored is an ordinary tensor.
+                store.add(part if place is None else part.to(place))
+            paths += batch.paths
+            geometries += batch.geometries
+            failures += batch.failures
+            told(len(paths) + len(failures), len(sources))
     if not paths:
         raise DataError(
             f"Encoding needs at least one usable image, got {len(failures)} that failed, the first because: "

@@ -12,6 +12,7 @@ from PIL import Image
 
 from sparcal.errors import DataError
 from sparcal.imaging.decode import ImageSource, no_image
+from sparcal.settings import file_path
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"})
 
@@ -22,6 +23,8 @@ def find_images(source: Path | str | Sequence[Path | str]) -> list[Path]:
     Folders are searched to any depth and sorted; hidden files and files without an image suffix are passed over.
     A file that is named outright is taken whatever its suffix, because images are opened by content.
     """
+    if isinstance(source, Path | str):
+        file_path(source, "What names images")
     if not isinstance(source, Path | str):
         images = [path for part in source for path in find_images(part)]
     elif Path(source).is_dir():

@@ -18,10 +18,14 @@ Indices = NDArray[np.int64]
 # sketch distance above growth * t + pad proves a true one above t.
 Cloud = tuple[Points, Sketches, Sketches, float, float]
 
-# What rules bank rows out: lower bounds (q, m); fine coordinates of the queries (q, p) and of the bank (m, p); growth;
-# pads (q,). A bound above growth * t + pad proves a squared distance above t, and so does one with the squared distance of
-# the fine coordinates added.
-Proof = tuple[Sketches, Sketches, Sketches, float, Sketches]
+# What rules bank rows out: lower bounds (q, m); growth; pads (q,). A bound above growth * t + pad proves a squared distance
+# above t.
+Proof = tuple[Sketches, float, Sketches]
+
+# A bank in boxes of LEAF_ROWS rows: lowest and highest sketch coordinates of each box along the coarse axes, (axes, boxes)
+# each; those coordinates of its rows, (boxes, axes, LEAF_ROWS), infinite where there is no row; the other coordinates,
+# (boxes * LEAF_ROWS, p); which bank rows these are (boxes * LEAF_ROWS,); growth and pad as in Cloud.
+BoxedRows = tuple[Sketches, Sketches, Sketches, Sketches, Indices, float, float]
 
 # growth and pad: a bound above growth * t + pad proves a squared distance above t.
 Ceiling = tuple[float, float]

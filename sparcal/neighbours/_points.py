@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sparcal.compiled import TINY, compiled_module
 from sparcal.errors import DataError, ShapeError
+from sparcal.settings import in_short
+
+Loops = Literal["search", "coreset"]
 
 CACHE = 2**22  # bytes worked on at a time: about what a processor keeps close
-TINY = 2**22  # below this many coordinate differences, compiled loops do not repay their import
 
 
-def loops_for(differences: int) -> ModuleType | None:
+def loops_for(what: Loops, differences: int) -> ModuleType | None:
     """The compiled loops for that many coordinate differences; None where torch alone is faster, or numba is missing."""
-    return compiled_loops() if differences > TINY else None
+    return compiled_loops(what) if differences > TINY else None
 
 
-def compiled_loops() -> ModuleType | None:
-    """The compiled loops, or None where numba cannot be imported."""
-    try:
-        from sparcal.neighbours import _kernels
-    except ImportError:
-        return None
-    return _kernels
+def compiled_loops(what: Loops) -> ModuleType | None:
+    """The compiled loops for a search or a coreset, or None where numba cannot be imported."""
+    return compiled_module(f"sparcal.neighbours._{what}_kernels")
 
 
 def check_points(name: str, points: Tensor) -> None:
     """Raise unless `points` are finite rows whose squared distances fit into float32."""
+    if not isinstance(points, Tensor):
+        raise ShapeError(f"{name} must be a floating tensor (rows, columns), got {in_short(points)}: convert it.")
     if points.ndim != 2 or points.shape[1] == 0 or not points.is_floating_point():
         raise ShapeError(
             f"{name} must be a floating tensor (rows, columns), got {tuple(points.shape)} {points.dtype}: "

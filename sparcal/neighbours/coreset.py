@@ -17,6 +17,7 @@ from torch import Tensor
 from sparcal.errors import DataError, ShapeError
 from sparcal.neighbours._points import CACHE, check_points, loops_for
 from sparcal.neighbours._sketch import Sketch
+from sparcal.settings import instance_of, whole_number
 
 _WIDTH = 96  # leading axes that settle nearly all comparisons
 
@@ -41,7 +42,7 @@ def greedy_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor
     if initial is not None:
         squares = initial.detach().to("cpu", torch.float64).square()
         start = int(squares.numpy().argmax())
-    loops = loops_for(rows.numel() * size)
+    loops = loops_for("coreset", rows.numel() * size)
     members = _grow_plain(rows, squares, start, size) if loops is None else _grow(rows, squares, start, size, loops)
     return members.to(points.device)
 
@@ -83,6 +84,9 @@ def _grow_plain(points: Tensor, squares: Tensor, start: int, size: int) -> Tenso
 def _check_coreset(points: Tensor, size: int, start: int, initial: Tensor | None) -> None:
     check_points("greedy_coreset: points", points)
     n = len(points)
+    whole_number(size, "greedy_coreset's size")
+    whole_number(start, "greedy_coreset's start")
+    instance_of(initial, "greedy_coreset's initial", Tensor, optional=True)
     if not 1 <= size <= n:
         raise DataError(f"greedy_coreset needs a size between 1 and the {n} points, got {size}: choose another size.")
     if not 0 <= start < n:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
+from sparcal.neighbours._boxes import Boxes
 from sparcal.neighbours._points import CACHE, check_points, loops_for
 from sparcal.neighbours._sketch import Sketch
+from sparcal.settings import instance_of, switch, whole_number
 
 MEMORY = 256 * 2**20
 
-_NEAREST_WIDTH = 96  # leading axes that rule out nearly all bank rows
-_NEAREST_COARSE = 16  # of these, the first that are compared with all rows; the others only with the rows that remain
+_WIDE = 96  # channels from which on leading axes save work
 _FEW = 16  # so few queries are cheaper to compare with all candidates than to prepare all coordinates for
+_PART = 256  # queries that are searched at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +36,24 @@ class Bank:
     Args:
         rows: `(m, d)`; must not change.
         memory: as in `nearest`.
-        bounds: what rules most rows out, by first row, number of rows and dtype of each block.
+        boxes: what rules most rows out, by first row, number of rows and dtype of each block.
     """
 
     rows: Tensor
     memory: int
-    bounds: Mapping[tuple[int, int, torch.dtype], _Bounds]
+    boxes: Mapping[tuple[int, int, torch.dtype], Boxes]
 
     @classmethod
     @torch.no_grad()
     def of(cls, rows: Tensor, *, memory: int = MEMORY) -> Self:
         """`rows`, checked and prepared; that costs about as much as searching them for one image."""
         _check_bank(rows)
-        bounds = {}
-        wide = rows.device.type == "cpu" and rows.shape[1] > _NEAREST_WIDTH
-        if wide and loops_for(_FEW * rows.numel()) is not None:
+        boxes = {}
+        wide = rows.device.type == "cpu" and rows.shape[1] > _WIDE
+        if wide and loops_for("search", _FEW * rows.numel()) is not None:
             for first, block in _blocks(rows, torch.promote_types(rows.dtype, torch.float32), 1, memory):
-                bounds[first, len(block), block.dtype] = _Bounds.of(block, None, memory, leading=True)
-        return cls(rows, memory, bounds)
+                boxes[first, len(block), block.dtype] = _boxes(block, None, memory)
+        return cls(rows, memory, boxes)
 
     @classmethod
     def again(cls, known: Self | None, rows: Tensor) -> Self:
@@ -78,9 +80,14 @@ def nearest(
     (tensor([[1.0000, 4.2426]]), tensor([[1, 0]]))
     """
     if isinstance(bank, Bank):
-        rows, memory, bounds = bank.rows, bank.memory, bank.bounds
+        rows, memory, boxes = bank.rows, bank.memory, bank.boxes
     else:
-        rows, bounds = bank, {}
+        rows, boxes = bank, {}
+    for name, points in (("queries", queries), ("bank", rows)):
+        instance_of(points, f"nearest's {name}", Tensor, hint="torch.from_numpy makes one of an array")
+    whole_number(k, "nearest's k")
+    switch(squared, "nearest's squared")
+    whole_number(memory, "nearest's memory", least=1)
     if queries.device != rows.device:
         raise DataError(f"nearest needs both inputs on one device, got {queries.device} and {rows.device}: move one.")
     if not isinstance(bank, Bank):
@@ -90,7 +97,7 @@ def nearest(
     squares = queries.new_empty(len(queries), 0, dtype=torch.float64)
     indices = queries.new_empty(len(queries), 0, dtype=torch.int64)
     for first, block in _blocks(rows, dtype, k, memory):
-        known = bounds.get((first, len(block), dtype))
+        known = boxes.get((first, len(block), dtype))
         near, where = _search_block(queries.detach(), block, min(k, len(block)), memory, known)
         # Earlier blocks hold lower indices and stand first, so a stable sort keeps the tie rule.
         squares, order = torch.cat((squares, near), 1).sort(dim=1, stable=True)
@@ -108,45 +115,36 @@ def _blocks(rows: Tensor, dtype: torch.dtype, k: int, memory: int) -> Iterator[t
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Lower bounds on squared distances to all rows of a bank, by one matrix product of sketches."""
+    """Lower bounds on squared distances to all rows of a bank, by one matrix product of all coordinates."""
 
     sketch: Sketch
-    coarse: Tensor  # (m, c + 1), the coordinates in the product, and their squared norm
-    fine: Tensor  # (m, p), the others, float32
+    factors: Tensor  # (m, d + 1), the sketches, and their squared norm
     chunk: int  # rows handled at a time
 
     @classmethod
-    def of(cls, bank: Tensor, queries: Tensor | None, memory: int, *, leading: bool) -> Self:
-        """By leading axes or by all coordinates; for `queries`, or any that lie not much farther out than the bank."""
-        dtype = _product_dtype()
-        at_a_time = min(CACHE, memory // 16) if bank.device.type == "cpu" else memory // 4
-        chunk = max(1, at_a_time // (4 * bank.shape[1]))
-        others, room = ((), 2.0) if queries is None else ((queries,), 1.0)
-        width = min(_NEAREST_WIDTH, bank.shape[1] // 2) if leading else None
-        sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room)
-        sketched = sketch(bank, chunk)
-        split = _NEAREST_COARSE if leading else sketch.width
-        coarse = sketched[:, :split].to(dtype)
-        coarse = torch.cat((coarse, coarse.square().sum(1, keepdim=True)), dim=1)
-        return cls(sketch, coarse, sketched[:, split:].contiguous(), chunk)
+    def of(cls, bank: Tensor, queries: Tensor, memory: int) -> Self:
+        dtype, chunk = _product_dtype(), _chunk(bank, memory)
+        sketch = Sketch.of(bank, queries, width=None, chunk=chunk, dtype=dtype)
+        sketched = sketch(bank, chunk).to(dtype)
+        return cls(sketch, torch.cat((sketched, sketched.square().sum(1, keepdim=True)), dim=1), chunk)
 
-    def serve(self, queries: Tensor) -> bool:
-        """Whether the bounds, made before the queries were known, prove anything about them."""
-        return self.coarse.dtype in (_product_dtype(), torch.float64) and self.sketch.covers(queries, self.chunk)
+    def __call__(self, queries: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds (q, m) in `room`, pads (q,): a bound above `sketch.growth * t + pad` proves a squared distance above t."""
+        sketched = self.sketch(queries, self.chunk).to(self.factors.dtype)
+        pads = self.sketch.pad + (self.sketch.width + 8) * 2**-22 - sketched.square().sum(1)  # the product's rounding
+        factors = torch.cat((-2 * sketched, torch.ones_like(sketched[:, :1])), dim=1)
+        bounds = torch.mm(factors, self.factors.T, out=room[: len(queries)])  # |b|² - 2ab
+        return bounds.float(), pads.float()
 
-    def __call__(self, queries: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Bounds (q, m) in `room`, fine coordinates (q, p), pads (q,).
 
-        A bound, or one with the squared distance of the fine coordinates added, above `sketch.growth * t + pad` proves
-        a squared distance above t.
-        """
-        sketched = self.sketch(queries, self.chunk)
-        split = self.coarse.shape[1] - 1
-        coarse = sketched[:, :split].to(self.coarse.dtype)
-        pads = self.sketch.pad + (split + 8) * 2**-22 - coarse.square().sum(1)  # the rounding of the product
-        factors = torch.cat((-2 * coarse, torch.ones_like(coarse[:, :1])), dim=1)
-        bounds = torch.mm(factors, self.coarse.T, out=room[: len(queries)])  # |b|² - 2ab
-        return bounds.float(), sketched[:, split:].contiguous(), pads.float()
+def _boxes(bank: Tensor, queries: Tensor | None, memory: int) -> Boxes:
+    return Boxes.of(bank, queries, _chunk(bank, memory), _product_dtype())
+
+
+def _chunk(bank: Tensor, memory: int) -> int:
+    """Rows handled at a time."""
+    at_a_time = min(CACHE, memory // 16) if bank.device.type == "cpu" else memory // 4
+    return max(1, at_a_time // (4 * bank.shape[1]))
 
 
 def _product_dtype() -> torch.dtype:
@@ -154,29 +152,49 @@ def _product_dtype() -> torch.dtype:
     return torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
 
 
-def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int, known: _Bounds | None) -> tuple[Tensor, Tensor]:
+def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int, known: Boxes | None) -> tuple[Tensor, Tensor]:
     """Squared distances and indices (q, k) in one block of the bank.
 
-    A few leading coordinates settle most queries. Where too many candidates are left (data without leading axes), all
+    Boxes along a few leading axes settle most queries. Where too many candidates are left (data without leading axes), all
     coordinates are used.
 
     Args:
-        known: by leading coordinates, from an earlier search.
+        known: boxes of this block from an earlier search.
     """
     (q, d), m = queries.shape, len(bank)
     result = queries.new_empty(q, k, dtype=torch.float64), queries.new_empty(q, k, dtype=torch.int64)
     todo = torch.arange(q, device=queries.device)
-    loops = loops_for(q * m * d) if bank.device.type == "cpu" else None
-    leading = known if loops is not None and known is not None and known.serve(queries) else None
-    if leading is None and loops is not None and d > _NEAREST_WIDTH and _sketch_pays(q, m):
-        leading = _Bounds.of(bank, queries, memory, leading=True)
-    if leading is not None:
-        todo = _settle(queries, bank, leading, todo, result, loops, k + m // 32)
-        if len(todo) <= _FEW:
-            todo = _settle(queries, bank, leading, todo, result, loops, m)
+    loops = loops_for("search", q * m * d) if bank.device.type == "cpu" else None
+    if loops is not None and d > _WIDE:
+        if known is None or not known.serve(queries, _product_dtype()):
+            known = _boxes(bank, queries, memory) if _sketch_pays(q, m) else None
+        if known is not None:
+            todo = _search_boxes(queries, bank, known, result)
     if len(todo) > 0:
-        _settle(queries, bank, _Bounds.of(bank, queries, memory, leading=False), todo, result, loops, m)
+        _settle(queries, bank, _Bounds.of(bank, queries, memory), todo, result, loops)
     return result
+
+
+def _search_boxes(queries: Tensor, bank: Tensor, boxes: Boxes, result: tuple[Tensor, Tensor]) -> Tensor:
+    """Fill `result`; the numbers of queries that would need too many exact distances come back."""
+    k, m = result[0].shape[1], len(bank)
+    left = []
+    parts = torch.arange(len(queries)).split(_PART)
+    for number, rows in enumerate(parts):
+        span = slice(int(rows[0]), int(rows[-1]) + 1)
+        some = queries[span].to(bank.dtype).contiguous()
+        settled = boxes.search(some, bank, k + m // 32, (result[0][span], result[1][span]))
+        left.append(rows[~settled])
+        if 2 * int(settled.sum()) < len(rows):  # the others will fare no better
+            left += parts[number + 1 :]
+            break
+    todo = torch.cat(left)
+    if len(todo) <= _FEW:  # cheaper to compare with all candidates than to prepare all coordinates for
+        for i in todo.tolist():
+            one = slice(i, i + 1)
+            boxes.search(queries[one].to(bank.dtype), bank, k + m, (result[0][one], result[1][one]))
+        return todo[:0]
+    return todo
 
 
 def _settle(
@@ -186,48 +204,34 @@ def _settle(
     todo: Tensor,
     result: tuple[Tensor, Tensor],
     loops: ModuleType | None,
-    budget: int,
-) -> Tensor:
-    """Fill `result` for the queries numbered `todo`; those that need more than `budget` exact distances come back."""
+) -> None:
+    """Fill `result` for the queries numbered `todo`."""
     squares, indices = result
     k = squares.shape[1]
     parts = todo.split(max(1, bounds.chunk * bank.shape[1] // len(bank)))
-    left = todo[:0]
-    room = bounds.coarse.new_empty(len(parts[0]), len(bank))
-    for number, rows in enumerate(parts):
+    room = bounds.factors.new_empty(len(parts[0]), len(bank))
+    for rows in parts:
         some = queries[rows].to(bank.dtype)
-        lower, fine, pads = bounds(some, room)
+        lower, pads = bounds(some, room)
         growth = bounds.sketch.growth
         if loops is None:
             memory = 16 * bounds.chunk * bank.shape[1]
             squares[rows], indices[rows] = _refine_plain(some, bank, lower, (growth, pads), k, memory)
             continue
-        proof = (lower.numpy(), fine.numpy(), bounds.fine.numpy(), growth, pads.numpy())
-        squares[rows], indices[rows], settled = _refine(some, bank, proof, k, budget, loops)
-        left = torch.cat((left, rows[~settled]))
-        if 2 * int(settled.sum()) < len(rows):  # the others will fare no better
-            return torch.cat((left, *parts[number + 1 :]))
-    return left
+        near, where = np.empty((len(rows), k)), np.empty((len(rows), k), np.int64)
+        loops.refine_nearest(some.numpy(), bank.numpy(), (lower.numpy(), growth, pads.numpy()), near, where)
+        squares[rows], indices[rows] = torch.from_numpy(near), torch.from_numpy(where)
 
 
 def _sketch_pays(q: int, m: int) -> bool:
     """Whether the products that leading coordinates save outweigh finding them, with a margin."""
-    return q * m > 2 * _NEAREST_WIDTH * (m + 12_000)
-
-
-def _refine(
-    queries: Tensor, bank: Tensor, proof: tuple[Any, ...], k: int, budget: int, loops: ModuleType
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Squares and indices (q, k), and which queries `budget` exact distances sufficed for."""
-    squares, indices = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
-    settled = loops.refine_nearest(queries.numpy(), bank.numpy(), proof, budget, squares, indices)
-    return torch.from_numpy(squares), torch.from_numpy(indices), torch.from_numpy(settled)
+    return q * m > 2 * _WIDE * (m + 12_000)
 
 
 def _refine_plain(
     queries: Tensor, bank: Tensor, lower: Tensor, ceiling: tuple[float, Tensor], k: int, memory: int
 ) -> tuple[Tensor, Tensor]:
-    """What `_refine` does, without a compiler, on any device, and without a budget."""
+    """What `refine_nearest` does, without a compiler, and on any device."""
     growth, pads = ceiling
     squares = lower.new_empty(len(queries), k, dtype=torch.float64)
     indices = lower.new_empty(len(queries), k, dtype=torch.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from sparcal.artifacts import check_savable, kind_name
 from sparcal.calibration.asked import asked_as, check_asked
 from sparcal.calibration.calibrate import ShownParts, calibrate, preview
 from sparcal.calibration.check import Check
-from sparcal.calibration.defaults import PLANTED
+from sparcal.calibration.defaults import MOST_PLANTED, PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
@@ -29,13 +29,15 @@ from sparcal.files.hashing import file_digest
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import EncodedImage, encode_each, stranger
 from sparcal.imaging.read import Failure
-from sparcal.settings import switch, text
+from sparcal.progress import Progress, shown_progress
+from sparcal.settings import seed_number, switch, text, whole_number
 from sparcal.sparc import MOST_NORMALS
 from sparcal.station.fit import load_features, load_folds, plant_on_own
 from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.lot_writing import lot_record, write_lot, write_lot_files
+from sparcal.station.space import require_space_for_lot
 from sparcal.types import Correction, Features
 
 if TYPE_CHECKING:
@@ -68,31 +70,26 @@ class Request:
 
 
 def calibrate_lot(
-    station: Station, sources: Sequence[ImageSource], request: Request, progress: Callable[[int, int], None] | None
+    station: Station, sources: Sequence[ImageSource], request: Request, progress: Progress | None
 ) -> None:
     """Calibrate to a lot from its good parts, check, test, and write the lot."""
     from sparcal.station.self_test_page import write_self_test_page
 
     started = time.monotonic()
-    if station.folder.lot(request.name).exists():
-        raise DataError(
-            f"The station {station.path} has a lot {request.name!r} already, and lots never change: take another name."
-        )
+    station.folder.require_new_lot(request.name)
+    station.folder.require_unchanged(station.digest)
+    own_reference = station.folder.references / station.record.reference / REFERENCE_FILE
+    require_space_for_lot(station.path, station.grids, normals=len(sources), reference=own_reference)
     inputs = inputs_of(station)
     parts = encode_parts(station, sources, inputs.reference)
     correction, settings = asked_as(request.correction)
     if not isinstance(correction, str):  # whether what it learns can be saved is seen before the work
         check_savable(copy.copy(correction).fit(parts.features, inputs.reference))
-    outcome = calibrate(
-        inputs,
-        parts,
-        correction=correction,
-        settings=settings,
-        false_reject=request.false_reject,
-        seed=LOT_SEED,
-        progress=progress or (lambda _done, _total: None),
-    )
-    own_reference = station.folder.references / station.record.reference / REFERENCE_FILE
+    with shown_progress(progress, f"Calibrating lot {request.name}") as told:
+        rate, seed = request.false_reject, LOT_SEED
+        outcome = calibrate(
+            inputs, parts, correction=correction, settings=settings, false_reject=rate, seed=seed, progress=told
+        )
     with station.folder.workplace() as temporary:
         files = write_lot_files(temporary, outcome, own_reference) | keep_images(temporary, sources)
         if outcome.self_test is not None:
@@ -119,6 +116,8 @@ def look_at(station: Station, sources: Sequence[ImageSource], false_reject: floa
 
 def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
     """The self-test of a lot, or of the station's own reference, with n new plain defects."""
+    whole_number(n, "The number of planted defects", most=MOST_PLANTED)  # planting asks for at least one
+    seed_number(seed, "seed")
     limits = lot.threshold.value, lot.pixel_threshold.value
     floor = lot.threshold.false_reject or 0.0
     inputs = inputs_of(station)
@@ -193,7 +192,7 @@ def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[Enc
     """Every normal must be usable: a lot rests on a few images."""
     if len(sources) < LEAST_NORMALS:
         raise DataError(
-            f"A lot needs at least {LEAST_NORMALS} calibration images, got {len(sources)}: show it 2 to 8 good parts."
+            f"A lot needs at least {LEAST_NORMALS} calibration images, got {len(sources)}: show it 2 to 32 good parts."
         )
     if len(sources) > MOST_NORMALS:
         raise DataError(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sparcal.calibration.thresholds import Threshold
-from sparcal.errors import ArtifactError, DataError, MissingExtraError
+from sparcal.errors import ArtifactError, DataError
+from sparcal.ray_cluster import connected, load_ray
 from sparcal.station.judgement import Judgement
 from sparcal.station.lot import Lot
 
@@ -48,8 +48,8 @@ def stream_on_ray(lot: Lot, paths: Sequence[Path]) -> Iterator[Judgement]:
 
     The cluster is the one that the environment variable RAY_ADDRESS names, or one that runs here, or else started here.
     """
-    ray, place = _ray(), _place(lot)
-    with _cluster(ray):
+    ray, place = load_ray(), _place(lot)
+    with connected(ray):
         cards = int(place.device != "cpu")  # Ray shows a task the cards that it reserves, and no others
         task = ray.remote(num_cpus=1, num_gpus=cards, max_retries=RETRIES)(_judge_block)
         waiting: deque[tuple[Sequence[Path], Any]] = deque()
@@ -131,30 +131,3 @@ def _open_lot(place: LotPlace) -> Lot:
             "share the folder between the nodes."
         )
     return replace(lot, thresholds=place.thresholds)
-
-
-@contextmanager
-def _cluster(ray: Any) -> Iterator[None]:
-    """A connection to a cluster, closed at the end unless it was there before."""
-    if ray.is_initialized():
-        yield
-        return
-    try:
-        ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"--engine ray needs a cluster that can be reached, got: {reason}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError(
-            "--engine ray needs Ray, which is not installed: run pip install 'sparcal[ray]'."
-        ) from error
-    return ray

@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,9 +26,9 @@ from sparcal.errors import ArtifactError
 from sparcal.files.atomic import atomic_path
 from sparcal.files.hashing import file_digest
 from sparcal.imaging.camera_format import CameraFormat
-from sparcal.imaging.encode import EncodedImage, Grids
+from sparcal.imaging.encode import EncodedImage
 from sparcal.imaging.preprocess import Geometry
-from sparcal.types import Features
+from sparcal.types import Features, Grids
 
 SHARD = 16
 HALF_LIMIT = 60000.0  # a little below the largest half-precision number
@@ -63,7 +63,7 @@ class FeatureStore:
     _notes: dict[str, Note] = field(default_factory=dict, init=False, repr=False)
     _read: set[Path] = field(default_factory=set, init=False, repr=False)
 
-    def refresh(self) -> None:
+    def refresh(self) -> Self:
         """Read the headers of shards that have appeared since the last look."""
         for shard in sorted(self.folder.glob(f"*{_SUFFIX}")):
             if shard in self._read or shard.name.startswith("."):
@@ -78,6 +78,13 @@ class FeatureStore:
                 self._take_in(shard, header["images"])
             except (KeyError, TypeError, ValueError) as error:
                 raise _damaged(shard) from error
+        return self
+
+    @staticmethod
+    def encoder_in(folder: Path) -> str | None:
+        """The encoder whose features are in a folder, for instance from work that was cut short; None for none."""
+        shard = next((x for x in sorted(folder.glob(f"*{_SUFFIX}")) if not x.name.startswith(".")), None)
+        return None if shard is None else str(_header(shard).get("encoder"))
 
     def __contains__(self, key: object) -> bool:
         return key in self._notes
@@ -94,6 +101,15 @@ class FeatureStore:
         except (SafetensorError, OSError, ValueError) as error:
             raise _damaged(shard) from error
         return tuple((h, w, d) for _, h, w, d in shapes)
+
+    def require(self, keys: Sequence[str]) -> None:
+        """Raise ArtifactError where features of some of these images are missing."""
+        missing = sum(key not in self for key in keys)
+        if missing:
+            raise ArtifactError(
+                f"The features of {missing} of {len(keys)} training images are not in {self.folder}: "
+                "restore the folder from a copy, or fit again."
+            )
 
     def note(self, key: str) -> Note:
         """Where the image's cells lie, and whether it is grey."""
@@ -118,12 +134,7 @@ class FeatureStore:
 
     def load(self, keys: Sequence[str]) -> Features:
         """The features of these images, in order, as float32; every shard is checked against its name."""
-        missing = sum(key not in self for key in keys)
-        if missing:
-            raise ArtifactError(
-                f"The features of {missing} of {len(keys)} training images are not in {self.folder}: "
-                "restore the folder from a copy, or fit again."
-            )
+        self.require(keys)
         rows: dict[Path, list[tuple[int, int]]] = {}
         for position, key in enumerate(keys):
             note = self._notes[key]

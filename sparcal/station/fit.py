@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sparcal.artifacts import check_savable, is_foreign, save
-from sparcal.calibration.calibrate import Progress
 from sparcal.calibration.check import Check
 from sparcal.calibration.defaults import FALSE_REJECT, PLANTED
 from sparcal.calibration.held_out import Folds, PartScores, make_folds, own_parts, own_scores, plain_folds, spaced
@@ -30,7 +29,7 @@ from sparcal.files.verified import FIT_AGAIN, verified
 from sparcal.files.versions import versions
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.maps import outside_value
-from sparcal.memory import require_memory
+from sparcal.progress import Progress
 from sparcal.score import CalibratedDetector
 from sparcal.station.features import FeatureStore
 from sparcal.station.folder import StationFolder
@@ -38,6 +37,7 @@ from sparcal.station.intake import FEWEST_IMAGES, Intake
 from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.record import StationRecord
+from sparcal.station.space import require_working_memory
 from sparcal.types import Detector, Encoder, Features
 
 _Result = TypeVar("_Result")
@@ -45,7 +45,6 @@ _Result = TypeVar("_Result")
 FOLDS_FILE = "folds.safetensors"
 KEPT_PARTS = 16  # of the station's, so that it can be tested again
 STEPS_OF_FITTING = 4  # the reference, its folds, the scores of its own parts, the self-test
-WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
 
 
 def fit_reference(
@@ -207,10 +206,5 @@ def _save_rows(folds: Folds, path: Path) -> Path:
 
 def load_features(store: FeatureStore, keys: Sequence[str], device: torch.device) -> Features:
     """All training features as float32 on a device, or a DataError where there is not enough memory to work with them."""
-    floats = sum(h * w * d for h, w, d in store.grids or ())
-    require_memory(
-        4 * WORKING_COPIES * floats * len(keys),
-        f"A station of {len(keys)} images",
-        "fit on fewer images, or on a machine with more memory",
-    )
+    require_working_memory(store.grids or (), len(keys))
     return store.load(keys).to(device)

@@ -36,6 +36,7 @@ from sparcal.station.lot_name import folder_name
 from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thresholds_by_hand
 
 HISTORY_FILE = "history.jsonl"
+AHEAD = 1  # files that may be there before their line of the history: a kill between the two leaves one
 _TEMPORARY = ".tmp-"
 _OWNER = ".owner"
 
@@ -74,6 +75,13 @@ class StationFolder:
     def lot(self, name: str) -> Path:
         """Where the lot of that name lies or would lie."""
         return self.lots / folder_name(name)
+
+    def require_new_lot(self, name: str) -> None:
+        """A DataError where a lot has that name already."""
+        if self.lot(name).exists():
+            raise DataError(
+                f"The station {self.root} has a lot {name!r} already, and lots never change: take another name."
+            )
 
     def override(self, name: str | None) -> Path:
         """Where thresholds set by hand for a lot, or for the station's own reference, lie or would lie."""
@@ -117,6 +125,11 @@ class StationFolder:
                 f"sparcal fit NORMALS --station {self.root}."
             )
         return read_record(self.record, "station")
+
+    def require_unchanged(self, digest: str) -> None:
+        """Raise ArtifactError where the station is no longer the one whose record has this digest."""
+        if self.read_station()["digest"] != digest:
+            raise ArtifactError(f"The station {self.root} has changed since it was opened: open it again.")
 
     def read_lots(self) -> list[dict[str, Any]]:
         """What is written about every lot that can be read, oldest first; `damaged_lots` has the others."""
@@ -192,13 +205,27 @@ class StationFolder:
         """One sentence where the history is not what was written; stations and lots judge without it."""
         path = self.root / HISTORY_FILE
         kept = read_lines(path)
-        if kept.entries and not kept.damaged:
+        untold = self._untold(kept.entries)
+        if kept.entries and not kept.damaged and len(untold) <= AHEAD:
             return None
-        where = f"changed or missing lines at line {kept.damaged[0]}" if kept.damaged else "none"
+        where = f"no line about {untold[0]} and {len(untold) - 1} more" if untold and kept.entries else "none"
+        where = f"changed or missing lines at line {kept.damaged[0]}" if kept.damaged else where
         return (
             f"The history {path} was expected to be as it was written, got {where}: restore it from a copy; "
             "what judges does not depend on it."
         )
+
+    def _untold(self, history: list[dict[str, Any]]) -> list[str]:
+        """Files that are there though no line of the history tells how they came."""
+        told = {folder_name(str(line["lot"])) for line in history if line.get("event") == "calibrate"}
+        chosen = {self.override(line.get("lot")).name for line in history if line.get("event") == "threshold"}
+        lots = {path.name: path for path in self._lot_folders()}
+        by_hand = {path.name: path for path in self.overrides.glob("[!.]*")}
+        untold = [lots[name] for name in sorted(lots.keys() - told)]
+        return [
+            str(path.relative_to(self.root))
+            for path in [*untold, *(by_hand[n] for n in sorted(by_hand.keys() - chosen))]
+        ]
 
     @contextmanager
     def workplace(self) -> Iterator[Path]:

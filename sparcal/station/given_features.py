@@ -13,10 +13,10 @@ import torch
 
 from sparcal.calibration.held_out import spaced
 from sparcal.errors import DataError
+from sparcal.feature_checks import check_finite
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.encode import EncodedImage, encode_one
 from sparcal.imaging.read import Failure, name_of, read_image
-from sparcal.sparc import check_finite
 from sparcal.threads import in_order
 from sparcal.types import Encoder, Features, require_features
 

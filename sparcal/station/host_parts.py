@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from sparcal.detectors import DETECTORS, for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, encoder_device, find_device
+from sparcal.encoders.placement import device_for
 from sparcal.errors import DataError, WeightsError
 from sparcal.hosts import find_host, load_host
+from sparcal.runtimes import AUTO_RUNTIME, runtime_of
+from sparcal.settings import instance_of
 from sparcal.station.record import StationRecord
+from sparcal.station.recorded_runtime import check_recorded_runtime
 from sparcal.types import Detector, Encoder
 
 if TYPE_CHECKING:
@@ -17,15 +21,20 @@ if TYPE_CHECKING:
 
 
 def host_parts(
-    host: str, encoder: str | Encoder | None, weights: str | Path | None, device: str
+    host: str, encoder: str | Encoder | None, weights: str | Path | None, device: str, runtime: str | None = None
 ) -> tuple[Encoder, Detector]:
     """The encoder, loaded or as given, and the host's detector for it."""
     chosen = find_host(host)
     if chosen.family == "mutual":
         raise DataError(f"The host {host} scores a lot against itself and has no reference to keep: use score_lot.")
     if encoder is None or isinstance(encoder, str):
-        return load_host(host, encoder=encoder, weights=weights, device=device)
-    station_device(encoder, device)
+        return load_host(host, encoder=encoder, weights=weights, device=device, runtime=runtime)
+    station_device(encoder, device, encoder.id)
+    if runtime not in (None, AUTO_RUNTIME, runtime_of(encoder.id)):
+        raise DataError(
+            f"The encoder that was given is computed by {runtime_of(encoder.id)}, got runtime={runtime!r}: "
+            f"load it with load_encoder(..., runtime={runtime!r})."
+        )
     return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
 
 
@@ -39,6 +48,7 @@ def recorded_encoder(station: Path, record: StationRecord, weights: str | Path |
         raise WeightsError(
             f"The station {station} was fitted with an encoder object, got none: pass it to Station.open(encoder=)."
         )
+    check_recorded_runtime(station, record.encoder_id, AUTO_RUNTIME)
     encoder, _ = host_parts(record.host, record.encoder, weights or record.weights, device)
     check_fitted_with(station, record, encoder)
     return encoder
@@ -55,16 +65,18 @@ def check_fitted_with(station: Path, record: StationRecord, encoder: Encoder) ->
 
 def check_parts(station: Path, record: StationRecord, encoder: Encoder | None, device: str) -> None:
     """Refuse an encoder object that is not the station's, and a device that is not there or not the encoder's."""
+    instance_of(encoder, "A station's encoder", Encoder, optional=True, hint="load it with load_encoder")
     if encoder is not None:
         check_fitted_with(station, record, encoder)
-    station_device(encoder, device)
+    station_device(encoder, device, record.encoder_id)
 
 
-def station_device(given: Encoder | None, device: str) -> torch.device:
+def station_device(given: Encoder | None, device: str, encoder_id: str) -> torch.device:
     """The device that a name means; that of an encoder object, where one is given, and a DataError if the name differs."""
     if given is None:
-        return find_device(device)
-    if device != AUTO_DEVICE and find_device(device) != encoder_device(given):
+        return device_for(runtime_of(encoder_id), device)
+    asked = find_device(device)
+    if device != AUTO_DEVICE and asked != encoder_device(given):
         raise DataError(
             f"The encoder that was given computes on {encoder_device(given)}, got device={device!r}: "
             f"load it with load_encoder(..., device={device!r})."

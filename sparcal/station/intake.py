@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparcal.calibration.calibrate import Progress
 from sparcal.errors import DataError
 from sparcal.imaging.camera_format import MANY_FORMATS, camera_in_words
 from sparcal.imaging.decode import ImageSource
-from sparcal.imaging.encode import EncodedImage, Grids, KnownImage, stranger
+from sparcal.imaging.encode import EncodedImage, KnownImage, stranger
 from sparcal.imaging.read import Failure
+from sparcal.progress import Progress
 from sparcal.settings import switch
 from sparcal.station.features import SHARD, FeatureStore
+from sparcal.station.space import require_space_to_fit
+from sparcal.types import Detector, Grids
 
 FEWEST_IMAGES = 2
 LEFT_OUT_LIMIT = 0.05  # of the images given; more than that is no accident
@@ -70,6 +72,7 @@ def take_in(
     encoded: Iterable[EncodedImage | KnownImage | Failure],
     sources: Sequence[ImageSource],
     *,
+    detector: Detector,
     before: Sequence[tuple[str, str]] = (),
     progress: Progress | None = None,
 ) -> Intake:
@@ -81,7 +84,7 @@ def take_in(
     """
     store.refresh()
     taken = {digest: name for name, digest in before}
-    known, repeated = frozenset(taken), 0
+    known, repeated, looked = frozenset(taken), 0, False
     images, left_out = list(before), []
     grids: Grids | None = store.grids
     waiting: list[EncodedImage] = []
@@ -91,6 +94,9 @@ def take_in(
         reason = item.reason if isinstance(item, Failure) else None
         if isinstance(item, EncodedImage):
             grids = grids or item.features.grids
+            if not looked:  # at the first image that is encoded, when it is known what one takes
+                left, looked = len(sources) - number + 1, True
+                require_space_to_fit(store.folder, grids, detector, new=left, images=len(images) + left)
             reason = stranger(item, grids, ())
         if isinstance(item, EncodedImage | KnownImage) and item.sha256 in taken:
             reason = f"{name} has the same content as {taken[item.sha256]}: one of them is enough."

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.files.amounts import amount
 from sparcal.files.atomic import atomic_path, remove_left_behind
-from sparcal.files.full_disk import needs_room
+from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
 from sparcal.imaging.overlay import overlay
@@ -91,19 +90,15 @@ class Results:
         return {row["sha256"] for row in self.rows.values() if row["sha256"] is not None}
 
     def require_room(self, paths: Sequence[Path]) -> None:
-        """A DataError if the maps of these images will not fit on the disk."""
+        """A FullDiskError if the maps of these images will not fit on the disk."""
         if self.wanted.maps == "none" or not paths:
             return
         try:
             width, height = open_image(paths[0]).size
         except DataError:  # it will be reported when its turn comes
             return
-        needed, free = 4 * width * height * len(paths), shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise DataError(
-                f"The maps of {len(paths)} images need about {amount(needed)} in {self.folder}, got "
-                f"{amount(free)} free: keep no maps (--maps none), or give a folder on a larger disk."
-            )
+        what = f"Keeping the maps of {len(paths)} images"
+        require_free_room(self.folder, 4 * width * height * len(paths), what, "keep no maps (--maps none)")
 
     def add(self, judgement: Judgement) -> Row:
         """Write one image's files, then its line."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
@@ -21,6 +20,7 @@ SHOWN = 100  # parts on the page; the tables have all
 THUMBNAIL = 256
 BARS = 40
 WIDTH, HEIGHT = 640, 120  # of the histogram
+CLOSE = 0.05  # of the threshold: a score so little above it wants a person's eye
 
 
 def write_page(path: Path, judge: JudgeFacts, rows: Sequence[Row]) -> Path:
@@ -42,6 +42,7 @@ def write_page(path: Path, judge: JudgeFacts, rows: Sequence[Row]) -> Path:
         "choice": in_html(judge.choice),
         "histogram": _histogram(scores, judge.threshold),
         "others": in_html(_others(judge, rows)),
+        "close": in_html(close_calls(rows)),
         "would": _would_find(judge),
         "checks": _checks(judge),
         "note": f"The {SHOWN} worst of {len(rows)} are shown; scores.csv has all." if len(rows) > SHOWN else "",
@@ -54,6 +55,17 @@ def write_page(path: Path, judge: JudgeFacts, rows: Sequence[Row]) -> Path:
 def of_this_lot(row: Row, judge: JudgeFacts) -> bool:
     """Whether a row was judged by this lot at the threshold that it has now."""
     return (row["lot"], row["threshold"]) == (judge.name, judge.threshold)
+
+
+def close_calls(rows: Sequence[Row]) -> str:
+    """A sentence on the parts that fail by little; nothing where there are none."""
+    little = [
+        row for row in rows if row["verdict"] == "fail" and row["score"] - row["threshold"] <= CLOSE * row["threshold"]
+    ]
+    if not little:
+        return ""
+    which, them = ("1 part fails", "it") if len(little) == 1 else (f"{len(little)} parts fail", "them")
+    return f"{which} by less than {CLOSE:.0%} of the threshold: look at {them}, good parts may be rejected too."
 
 
 def _others(judge: JudgeFacts, rows: Sequence[Row]) -> str:
@@ -128,20 +140,20 @@ def _checks(judge: JudgeFacts) -> str:
 
 
 def _histogram(scores: Sequence[float], limit: float) -> str:
-    """How many parts have which score, as SVG, with the threshold marked."""
+    """How many parts have which score, as SVG, with the threshold between two bars: no bar holds passes and fails."""
     if not scores:
         return ""
-    low, high = min(*scores, limit), max(*scores, limit)
-    high = high if high > low else low + 1
-    counts, edges = np.histogram(scores, BARS, (low, high))
-    step, most = WIDTH / BARS, max(int(counts.max()), 1)
+    width = (max(*scores, limit) - min(*scores, limit)) / BARS or 1.0
+    counts = Counter(math.ceil((score - limit) / width) for score in scores)  # 1 is the first bar above the threshold
+    first = min(*counts, 1)
+    last = max(*counts, first + BARS - 1)
+    step, most = WIDTH / (last - first + 1), max(counts.values())
     bars = "".join(
-        f"<rect class='{'fail' if edges[i] >= limit else 'pass'}' x='{i * step + 1:.1f}' width='{step - 2:.1f}' "
+        f"<rect class='{'fail' if bar > 0 else 'pass'}' x='{(bar - first) * step + 1:.1f}' width='{step - 2:.1f}' "
         f"y='{HEIGHT - HEIGHT * count / most:.1f}' height='{HEIGHT * count / most:.1f}'/>"
-        for i, count in enumerate(counts)
-        if count
+        for bar, count in sorted(counts.items())
     )
-    at = WIDTH * (limit - low) / (high - low)
+    low, high, at = limit + (first - 1) * width, limit + last * width, (1 - first) * step
     side = "end" if at > WIDTH / 2 else "start"
     return (
         f"<svg class='histogram' viewBox='0 -4 {WIDTH} {HEIGHT + 26}' role='img' aria-label='{len(scores)} scores'>{bars}"

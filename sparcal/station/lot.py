@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +15,18 @@ from sparcal.calibration.thresholds import Threshold
 from sparcal.errors import ArtifactError
 from sparcal.imaging.decode import ImageSource, content_hash
 from sparcal.imaging.find import image_sources
+from sparcal.settings import finite_number, one_by_one, whole_number
 from sparcal.station.lot_record import CORRECTION_FILE, MAPS_FILE, REFERENCE_FILE, SELF_TEST_FILE, LotRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch import Tensor
 
+    from sparcal.calibration.self_test import SelfTest
     from sparcal.calibration.threshold_effect import ThresholdEffect
     from sparcal.imaging.encode import EncodedImage
     from sparcal.imaging.read import Failure
+    from sparcal.progress import Progress
     from sparcal.score import CalibratedDetector
     from sparcal.station.judge_facts import JudgeFacts
     from sparcal.station.judgement import Judgement, Judgements
@@ -92,7 +96,7 @@ class Lot:
             choice=self.record.choice.sentence,
             sentence=f"{self.threshold.sentence} The threshold {effect}.",
             checks=self.record.checks,
-            self_test=self.record.self_test,
+            self_test=self.self_test,
             self_test_page=self.self_test_page(),
         )
 
@@ -100,10 +104,22 @@ class Lot:
         """Good parts that an image threshold would reject, and planted defects that it would find."""
         from sparcal.calibration.threshold_effect import counted, effect_of
 
+        finite_number(threshold, "A threshold")
         record = self.record
         tested = record.self_test
         planted = None if tested is None else [one.score for one in tested.defects if one.plain]
         return effect_of(threshold, counted(record.image_threshold.basis, record.image.own, record.image.lot), planted)
+
+    @cached_property
+    def self_test(self) -> SelfTest | None:
+        """What the lot finds of planted defects at the threshold that it has now; None where none were planted."""
+        from sparcal.calibration.self_test import at_threshold
+
+        tested, limit = self.record.self_test, self.threshold.value
+        if tested is None or self.threshold.basis != "by hand":
+            return tested
+        effect = self.effect_of(limit)
+        return at_threshold(tested, limit, floor=effect.rejected / effect.good)
 
     @cached_property
     def calibrated(self) -> CalibratedDetector:
@@ -136,17 +152,23 @@ class Lot:
         self,
         images: ImageSource | Sequence[ImageSource],
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Judgements:
-        """Judge images: files, folders, patterns, or images in memory."""
-        sources = image_sources(images)
+        """Judge images: files, folders, patterns, or images in memory.
+
+        Args:
+            progress: called with images done and images in all; a notebook draws a bar without it.
+        """
+        from sparcal.progress import shown_progress
         from sparcal.station.judgement import Judgements
 
+        sources = image_sources(images)
+
         judged = Judgements()
-        for judgement in self.stream(sources):
-            judged.append(judgement)
-            if progress is not None:
-                progress(len(judged), len(sources))
+        with shown_progress(progress, "Judging") as told:
+            for judgement in self.stream(sources):
+                judged.append(judgement)
+                told(len(judged), len(sources))
         return judged
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -157,18 +179,16 @@ class Lot:
 
     def _repr_html_(self) -> str:
         """What the lot is and would find, for notebooks."""
-        from sparcal.station.detection_chart import detection_chart
-        from sparcal.station.inline_page import in_html
+        from sparcal.station.notebook_card import lot_card
 
-        tested = self.record.self_test
-        found = "" if tested is None else f"<p>{in_html(tested.sentence)}</p>{detection_chart(tested)}"
-        return f"<h4>{in_html(self.title)}</h4><p>{in_html(self.threshold.sentence)}</p>{found}"
+        return lot_card(self)
 
     def stream(self, sources: Sequence[ImageSource]) -> Iterator[Judgement]:
         """Judge images one by one, in order, in memory that does not grow with their number."""
         from sparcal.imaging.encode import encode_each, encode_one
         from sparcal.imaging.read import Failure, name_of
 
+        one_by_one(sources, "What Lot.stream judges", "images")  # looked at, not read: they come in their turn
         encoder, _ = self.station.encoder, self.calibrated  # loaded here, before threads ask for it
         if self.station.device.type != "cpu":  # one card: threads read, the images go to it in batches
             encoded = encode_each(encoder, sources, workers=self.station.workers)
@@ -199,6 +219,9 @@ class Lot:
             return self._failed(Failure(image.path, reason), None, image.sha256)
         scores = self.calibrated.score(image.features)
         score = float(scores.image[0])
+        if not math.isfinite(score):  # no comparison with a threshold would ever fail it
+            why = f"{image.path} must get a finite score, got {score}: check the image and the encoder."
+            return self._failed(Failure(image.path, why), None, image.sha256)
         return Judgement(
             path=image.path,
             sha256=image.sha256,
@@ -221,6 +244,7 @@ class Lot:
         """
         from sparcal.station.monitor import monitor_for
 
+        whole_number(one_in, "one_in", least=1)
         return monitor_for(self, one_in)
 
     def _failed(self, failure: Failure, source: ImageSource | None, digest: str | None = None) -> Judgement:

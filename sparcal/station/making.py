@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from sparcal.artifacts import check_savable
-from sparcal.calibration.calibrate import Progress
 from sparcal.detectors import for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, find_device
-from sparcal.errors import ArtifactError, DataError
+from sparcal.encoders.runtime_choice import RuntimeChoice, choose_runtime, compiled_by
+from sparcal.encoders.spec import parse_spec, with_runtime
+from sparcal.errors import DataError
 from sparcal.hosts import find_host
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import encode_each
-from sparcal.settings import in_short, instance_of, switch, text, whole_number
+from sparcal.imaging.read import Failure, name_of, read_image
+from sparcal.progress import Progress, shown_progress
+from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime, runtime_of
+from sparcal.settings import check_workers, file_path, in_short, switch, text
 from sparcal.station.features import FeatureStore
 from sparcal.station.fit import fit_reference
 from sparcal.station.folder import StationFolder
@@ -26,6 +33,9 @@ from sparcal.types import Detector, Encoder, Features, require_features
 
 if TYPE_CHECKING:
     from sparcal.station.station import Station
+
+STAGES_OF_FITTING = ("Encoding good parts", "Fitting and testing")
+MEASURED = 3  # images on which runtimes are compared
 
 
 @dataclass(frozen=True)
@@ -42,46 +52,54 @@ class FitRequest:
     workers: int = 1
     insist: bool = False
     device: str = AUTO_DEVICE
+    runtime: str | None = None
 
     def __post_init__(self) -> None:
-        instance_of(self.path, "A station's path", (str, Path))
+        file_path(self.path, "A station's path")
         find_host(self.host)
         check_encoder(self.encoder)
-        instance_of(self.weights, "weights", (str, Path), optional=True)
+        file_path(self.weights, "weights", optional=True)
+        if self.weights is not None and isinstance(self.encoder, Encoder):
+            raise DataError(f"An encoder object has its weights, got weights={in_short(self.weights)}: leave it out.")
         if self.detector is not None:
             _check_detector(self.detector)
         if self.features is not None:
             require_features(self.features, "features=")
         text(self.operator, "The operator", optional=True)
-        whole_number(self.workers, "workers", least=1)
+        check_workers(self.workers)
         switch(self.insist, "insist")
         find_device(self.device)
+        text(self.runtime, "runtime", optional=True)
+        if self.runtime is not None:
+            check_runtime(self.runtime)
 
 
 def make_station(request: FitRequest, sources: Sequence[ImageSource], progress: Progress | None) -> Encoder:
     """Encode good parts, fit the host on them, write a station; returns its encoder."""
     folder = StationFolder(Path(request.path))
     folder.prepare()
-    encoder, configured = host_parts(request.host, request.encoder, request.weights, request.device)
+    choice, configured = _encoder_and_detector(request, folder, sources)
+    encoder = choice.encoder
     detector = configured if request.detector is None else for_cell_pixels(request.detector, encoder.cell_pixels)
     about = {
         "host": request.host,
-        "encoder": _encoder_text(request.encoder),
+        "encoder": _encoder_text(request, encoder),
         "weights": _weights_text(request.weights),
         "encoder_id": encoder.id,
         "operator": request.operator,
         "earlier": (),
+        "runtime_sentence": choice.sentence or None,
     }
-    with folder.fitting():
+    with folder.fitting(), shown_progress(progress, *STAGES_OF_FITTING) as told:
         store = FeatureStore(folder.features, encoder.id)
         if request.features is None:
             store.refresh()
             encoded = encode_each(encoder, sources, known=store, workers=request.workers)
         else:
             encoded = with_features(encoder, sources, request.features, workers=request.workers)
-        intake = take_in(store, encoded, sources, progress=progress)
+        intake = take_in(store, encoded, sources, detector=detector, progress=told)
         intake.require_enough(len(sources), insist=request.insist)
-        fit_reference(folder, store, (encoder, detector), intake, about, workers=request.workers, progress=progress)
+        fit_reference(folder, store, (encoder, detector), intake, about, workers=request.workers, progress=told)
     return encoder
 
 
@@ -97,20 +115,19 @@ def grow_station(
     record, folder, encoder = station.record, station.folder, station.encoder
     text(operator, "The operator", optional=True)
     switch(insist, "insist")
-    about = {name: getattr(record, name) for name in ("host", "encoder", "weights", "encoder_id")}
+    about = {name: getattr(record, name) for name in ("host", "encoder", "weights", "encoder_id", "runtime_sentence")}
     about["earlier"] = None if record.earlier is None else (*record.earlier, station.digest)
     about["operator"] = operator
-    with folder.fitting():
-        if folder.read_station()["digest"] != station.digest:
-            raise ArtifactError(f"The station {station.path} has changed since it was opened: open it again.")
+    with folder.fitting(), shown_progress(progress, *STAGES_OF_FITTING) as told:
+        folder.require_unchanged(station.digest)
         store = station.store()
+        store.require([digest for _, digest in record.images])
         encoded = encode_each(encoder, sources, known=store, workers=station.workers)
-        intake = take_in(store, encoded, sources, before=record.images, progress=progress)
+        intake = take_in(store, encoded, sources, detector=station.detector, before=record.images, progress=told)
         intake.require_enough(len(sources), insist=insist)
         if len(intake.images) > len(record.images):
-            fit_reference(
-                folder, store, (encoder, station.detector), intake, about, workers=station.workers, progress=progress
-            )
+            parts = encoder, station.detector
+            fit_reference(folder, store, parts, intake, about, workers=station.workers, progress=told)
 
 
 def check_encoder(encoder: object) -> None:
@@ -135,9 +152,39 @@ def _check_detector(detector: object) -> None:
     check_savable(detector)
 
 
-def _encoder_text(encoder: str | Encoder | None) -> str | None:
-    """How an encoder is named in the record."""
-    return encoder if encoder is None or isinstance(encoder, str) else ""
+def _encoder_and_detector(
+    request: FitRequest, folder: StationFolder, sources: Sequence[ImageSource]
+) -> tuple[RuntimeChoice, Detector]:
+    """The encoder, with the runtime settled and why if it was chosen here, and the host's detector for it."""
+    chooses = request.runtime == AUTO_RUNTIME and not isinstance(request.encoder, Encoder)
+    runtime = TORCH if chooses else request.runtime
+    encoder, detector = host_parts(request.host, request.encoder, request.weights, request.device, runtime)
+    if not chooses:
+        return RuntimeChoice(encoder, ""), detector
+    begun = FeatureStore.encoder_in(folder.features)
+    if begun is not None:
+        chosen = runtime_of(begun)
+        sentence = f"The encoder is computed by {chosen}, as the fit that was cut short began."
+        return RuntimeChoice(compiled_by(encoder, chosen), sentence), detector
+    images = _first_images(encoder, sources)
+    return choose_runtime(encoder, images) if images else RuntimeChoice(encoder, ""), detector
+
+
+def _first_images(encoder: Encoder, sources: Sequence[ImageSource]) -> list[Tensor]:
+    """The pixels of a few images of one input size, to measure on."""
+    read = (read_image(source, name_of(source, number), encoder.preprocess) for number, source in enumerate(sources))
+    usable = (image.pixels for image in read if not isinstance(image, Failure))
+    first = list(islice(usable, MEASURED))
+    return [image for image in first if image.shape == first[0].shape]
+
+
+def _encoder_text(request: FitRequest, found: Encoder) -> str | None:
+    """How an encoder is named in the record: as it was, with the runtime where that differs from what the name says."""
+    if isinstance(request.encoder, Encoder):
+        return ""
+    spec = parse_spec(request.encoder or find_host(request.host).encoder)
+    runtime = runtime_of(found.id)
+    return request.encoder if (spec.runtime or TORCH) == runtime else str(with_runtime(spec, runtime))
 
 
 def _weights_text(weights: str | Path | None) -> str | None:

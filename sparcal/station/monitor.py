@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparcal.calibration.defaults import FEWEST_KEPT
+from sparcal.calibration.defaults import FEWEST_KEPT, ONE_IN
 from sparcal.calibration.shift import OPEN, REMEMBERED, ShiftTest
 from sparcal.calibration.shift_words import whole_image, words_for
 from sparcal.calibration.sight import Expectation, PartReading, Sight, expect, read, read_each, see
 from sparcal.errors import DataError
 from sparcal.imaging.encode import EncodedImage, encode_one
 from sparcal.imaging.read import Failure
+from sparcal.settings import instance_of
 from sparcal.station.kept_images import kept_images
 from sparcal.threads import in_order
 
@@ -79,6 +80,9 @@ class Monitor:
 
     def watch(self, judgement: Judgement) -> ShiftAlarm | None:
         """One more part of the stream, in the order they come; a ShiftAlarm at the moment that one is noticed."""
+        from sparcal.station.judgement import Judgement
+
+        instance_of(judgement, "What a monitor watches", Judgement, hint="it comes from Lot.score")
         reading = self.read(judgement)
         return None if reading is None else self.take(reading)
 
@@ -130,7 +134,16 @@ def monitor_for(lot: Lot, one_in: int) -> Monitor:
             "calibrate on more parts, or fit the station again if version 0.1 made it."
         )
     height, width, _ = lot.record.kinds[0]
-    monitor = Monitor(expect(sights), ShiftTest(one_in), (height, width))
+    return monitor_from(sights, (height, width), one_in)
+
+
+def monitor_from(sights: Sequence[Sight], native: tuple[int, int], one_in: int = ONE_IN) -> Monitor:
+    """A monitor that knows these good parts and has taken none.
+
+    Args:
+        native: (H, W) of the images.
+    """
+    monitor = Monitor(expect(sights), ShiftTest(one_in), native)
     monitor.restart(read_each(sights))
     return monitor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparcal.files.json_record import understood
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
     from sparcal.imaging.camera_format import CameraFormat
-    from sparcal.imaging.encode import Grids
+    from sparcal.types import Grids
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class StationRecord:
         checks: of the training images; none in stations of version 0.1.
         earlier: digests of the records that the station had before it grew, by which its lots are known; None in
             stations of version 0.1, whose lots are taken as they are.
+        runtime_sentence: why the runtime in `encoder_id` was taken, where it was chosen by measuring.
     """
 
     created: str
@@ -55,6 +57,14 @@ class StationRecord:
     self_test: SelfTest | None = None
     earlier: tuple[str, ...] | None = None
     checks: tuple[Check, ...] = ()
+    runtime_sentence: str | None = None
+
+    def check_runtime(self, station: Path, asked: str | None) -> None:
+        """Refuse a runtime that is asked for and not the station's, or not installed."""
+        if asked is not None:
+            from sparcal.station.recorded_runtime import check_recorded_runtime
+
+            check_recorded_runtime(station, self.encoder_id, asked)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` gives the same record back."""
@@ -73,6 +83,7 @@ class StationRecord:
                 "tested": tuple(data.get("tested", ())),
                 "self_test": None if tested is None else SelfTest.from_json(tested),
                 "checks": tuple(Check.from_json(check) for check in data.get("checks", ())),
+                "runtime_sentence": data.get("runtime_sentence"),
                 "earlier": None if earlier is None else tuple(earlier),
                 **{name: tuple((a, b) for a, b in data[name]) for name in ("images", "left_out")},
                 **{name: tuple((a, b, c) for a, b, c in data[name]) for name in ("grids", "kinds")},

@@ -13,7 +13,7 @@ from sparcal.calibration.thresholds import Threshold, by_hand
 from sparcal.errors import ArtifactError
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.find import image_sources
-from sparcal.settings import instance_of, text, whole_number
+from sparcal.settings import check_workers, classes, file_path, text
 from sparcal.station.folder import StationFolder
 from sparcal.station.lot import Lot, compare
 from sparcal.station.lot_name import clean_name
@@ -23,12 +23,11 @@ from sparcal.station.record import StationRecord
 if TYPE_CHECKING:
     import torch
 
-    from sparcal.calibration.calibrate import Progress
     from sparcal.calibration.check import Check
     from sparcal.calibration.self_test import SelfTest
-    from sparcal.imaging.encode import Grids
+    from sparcal.progress import Progress
     from sparcal.station.features import FeatureStore
-    from sparcal.types import Correction, Detector, Encoder, Features
+    from sparcal.types import Correction, Detector, Encoder, Features, Grids
 
 
 @dataclass(eq=False, repr=False)
@@ -55,6 +54,12 @@ class Station:
     def __repr__(self) -> str:
         return f"<Station {str(self.path)!r}: {self.record.host} on {len(self.record.images)} images>"
 
+    def _repr_html_(self) -> str:
+        """What it is, would find, and which lots it has, for notebooks."""
+        from sparcal.station.notebook_card import station_card
+
+        return station_card(self)
+
     @classmethod
     def fit(  # noqa: PLR0913
         cls,
@@ -70,6 +75,7 @@ class Station:
         workers: int = 1,
         insist: bool = False,
         device: str = AUTO,
+        runtime: str | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Encode good parts, fit the host on them, and write a station.
@@ -85,12 +91,13 @@ class Station:
             features: of the images, one row each, where they have been encoded already; a few are compared.
             insist: fit though more than a few percent of the images must be left out.
             device: auto, cpu, cuda, cuda:1 or mps: where encoder, correction and search compute; not kept.
-            progress: called with images done and images in all, then with steps of fitting and steps in all.
+            runtime: what computes the encoder: torch (None), openvino, onnx, or auto for the fastest on some images; kept.
+            progress: called with images done and in all, then with steps of fitting; a notebook draws bars without it.
         """
         from sparcal.station.making import FitRequest, make_station
 
-        request = FitRequest(path, host, encoder, weights, detector, features, operator, workers, insist, device)
-        found = make_station(request, image_sources(images), progress)
+        asked = FitRequest(path, host, encoder, weights, detector, features, operator, workers, insist, device, runtime)
+        found = make_station(asked, image_sources(images), progress)
         kinds = () if detector is None else (type(detector),)
         return cls.open(path, encoder=found, workers=workers, kinds=kinds, device=device)
 
@@ -104,23 +111,26 @@ class Station:
         workers: int = 1,
         kinds: Iterable[type] = (),
         device: str = AUTO,
+        runtime: str | None = None,
     ) -> Self:
         """The station in a folder.
 
         Args:
             encoder: for stations that were fitted with an encoder object, or to share a loaded one.
             weights: where the encoder's weights are now, if not where they were.
-            kinds: classes of other people's detectors and corrections that the station was made with; a file never
-                decides what is imported.
+            kinds: other people's classes that the station was made with; a file never decides what is imported.
             device: as in `fit`; another one than the station was fitted on will do.
+            runtime: the station's own or auto, which has it looked for now; None looks when the encoder is needed.
         """
-        instance_of(path, "A station's path", (str, Path))
-        whole_number(workers, "workers", least=1)
-        folder = StationFolder(Path(path))
+        file_path(path, "A station's path")
+        file_path(weights, "weights", optional=True)
+        check_workers(workers)
+        folder, kinds = StationFolder(Path(path)), classes(kinds, "kinds")
         written = folder.read_station()
         folder.sweep()
         record = StationRecord.from_json(written)
-        station = cls(folder, record, written["digest"], workers, encoder, weights, tuple(kinds), device)
+        station = cls(folder, record, written["digest"], workers, encoder, weights, kinds, device)
+        record.check_runtime(folder.root, runtime)
         if encoder is not None or device != AUTO:  # what does not fit is refused now, not half way
             from sparcal.station.host_parts import check_parts
 
@@ -142,7 +152,7 @@ class Station:
         """Where the encoder computes, and correction and search with it."""
         from sparcal.station.host_parts import station_device
 
-        return station_device(self.given, self.device_name)
+        return station_device(self.given, self.device_name, self.record.encoder_id)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -194,7 +204,7 @@ class Station:
                 unfitted correction; of somebody else's class, the lot can be read where `open` is given that class.
             false_reject: share of good parts that may be rejected.
             activate: whether the lot becomes the active one; None means unless a check says stop.
-            progress: called with steps done and steps in all.
+            progress: called with steps done and steps in all; a notebook draws a bar without it.
         """
         from sparcal.station.calibrating import Request, calibrate_lot
 
@@ -242,7 +252,8 @@ class Station:
 
     def activate(self, name: str | None, *, operator: str | None = None) -> Lot:
         """Go to a lot, or roll back to an earlier one; None goes back to the station's own reference."""
-        self.folder.activate(name, operator)
+        text(operator, "The operator", optional=True)
+        self.folder.activate(None if name is None else clean_name(name), operator)
         return self.lot()
 
     def set_threshold(
@@ -285,6 +296,4 @@ class Station:
         """The training features on disk."""
         from sparcal.station.features import FeatureStore
 
-        store = FeatureStore(self.folder.features, self.record.encoder_id)
-        store.refresh()
-        return store
+        return FeatureStore(self.folder.features, self.record.encoder_id).refresh()

@@ -1,12 +1,13 @@
 """Can a lot be trusted before the first bad part? What planted defects decide and foretell, against the truth.
 
     python -m speed.studies.evidence [--photographs DIR] [--hosts patchcore padim] [--k 8 4 16] [--seeds 0 1]
-                                     [--products bottle cubes] [--json FILE]
+                                     [--products bottle cubes] [--conditions "one lamp"] [--hidden 4] [--json FILE]
 
-Stations and lots of `speed.studies.lots`; a seed decides parts, lamps, moves and which parts are shown. Each lot is calibrated by default (`auto`, 5 % false rejects) from k good parts
-drawn at random, and judges good and bad parts that nothing has seen. Beside it every candidate is fitted by name, so that
-the choice can be compared with the best there was. A second table hides one bad part among the normals. No image is
-encoded twice, so further numbers of normals cost little more than their calibration.
+Stations and lots of `speed.studies.lots`; a seed decides parts, lamps, moves and which parts are shown. Each lot is
+calibrated by default (`auto`, 5 % false rejects) from k good parts drawn at random, and judges good and bad parts that
+nothing has seen. Beside it every candidate is fitted by name, so that the choice can be compared with the best there was.
+A second table hides one bad part among 8 normals, `--hidden` times in each case. No image is encoded twice, so further
+numbers of normals cost little more than their calibration.
 
 With --json, finished lots are appended to the file, and a second call goes on where the first ended.
 """
@@ -17,6 +18,7 @@ import argparse
 import json
 import sys
 import tempfile
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ from speed.studies.remember import RememberingEncoder
 JUDGED = 48  # good and bad parts of a lot, each
 HALVINGS = 10  # of the judged parts, for a regret without hindsight
 HIDDEN = 4  # lots with one bad part among the normals, and as many without, for each case
+AMONG = 8  # normals of such a lot
 
 
 def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
@@ -38,6 +41,7 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     from sparcal.calibration.calibrate import calibrate
     from sparcal.calibration.defaults import AUTO, FALSE_REJECT
     from sparcal.calibration.selection import CandidateCorrection, candidates
+    from sparcal.corrections import STATION_REFERENCE
     from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs = inputs_of(station)
@@ -47,9 +51,10 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     taken = CandidateCorrection(lot.choice.correction, lot.choice.settings).title
     worth, scores = {}, {}
     for candidate in candidates(k):
-        same = candidate.title == taken
-        calibrated = lot.taken.calibrated if same else _fitted(inputs, parts, candidate)
-        worth[candidate.title], scores[candidate.title] = judged.worth(calibrated)
+        title = candidate.title
+        calibrated = lot.taken.calibrated if title == taken else _fitted(inputs, parts, candidate)
+        outlined = title in (taken, STATION_REFERENCE)  # AU-PRO of all candidates would cost as much as all the rest
+        worth[title], scores[title] = judged.worth(calibrated, outlined=outlined)
     limit, test = lot.thresholds[0], lot.self_test
     assert test is not None
     good, bad = scores[taken]
@@ -101,14 +106,16 @@ class Judged:
         self.good, self.bad = (encode(station.encoder, parts[:JUDGED]) for parts in (drawn.good, drawn.bad))
         self.masks = drawn.masks[:JUDGED]
 
-    def worth(self, calibrated: Any) -> tuple[tuple[float, float], tuple[Any, Any]]:
-        """Image AUROC and AU-PRO 0.3 in percent; image scores of good and bad parts."""
+    def worth(self, calibrated: Any, *, outlined: bool) -> tuple[tuple[float, float | None], tuple[Any, Any]]:
+        """Image AUROC and, if `outlined`, AU-PRO 0.3 in percent; image scores of good and bad parts."""
         from sparcal.bench.metrics import aupro, auroc
         from sparcal.imaging.maps import native_map, outside_value
 
         good, bad = (calibrated.score(side.features) for side in (self.good, self.bad))
         scores = good.image.double().numpy(), bad.image.double().numpy()
         area = auroc([0] * len(good) + [1] * len(bad), np.concatenate(scores))
+        if not outlined:
+            return (100 * area, None), scores
         rule = calibrated.detector.map_rule
         sides, low = ((good, self.good), (bad, self.bad)), outside_value(good.cell)
         maps = (
@@ -128,22 +135,24 @@ def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
     return calibrate_on_rows(inputs.detector, correction, inputs.reference, parts.features)
 
 
-def hide(station: Any, case: Case, seed: int) -> list[dict[str, Any]]:
+def hide(station: Any, case: Case, seed: int, lots: int = HIDDEN) -> list[dict[str, Any]]:
     """Lots of 8 with one bad part among the normals, and lots without: is the bad one named, is a good one accused?"""
     from sparcal.calibration.calibrate import screen
     from sparcal.station.calibrating import encode_parts, inputs_of
 
-    inputs, rows = inputs_of(station), []
-    for number in range(HIDDEN):
-        drawn = draw(case, 8, 100 + seed * HIDDEN + number)
+    inputs, rows = inputs_of(station).few(), []  # the few that a screening looks at, chosen once
+    # Every case and every lot has its own draw: one conspicuous good part must not count in all of them.
+    stream = zlib.crc32(f"{case.name} {seed}".encode())
+    for number in range(lots):
         for bad in (True, False):
-            normals = [*drawn.normals[:7], drawn.bad[0]] if bad else drawn.normals
+            drawn = draw(case, AMONG, stream + 2 * number + bad)
+            normals = [*drawn.normals[1:], drawn.bad[0]] if bad else drawn.normals
             shown = encode_parts(station, normals, inputs.reference, n=1)  # planted defects do not matter here
             checks = {check.name: check for check in screen(inputs, shown).checks}
             odd, alone = checks["odd one out"], checks["alone"]
             named = set(odd.images) if odd.verdict == "stop" else set()
             pointed = named | set(odd.images) | set(alone.images)
-            guilty = {"image-7"} if bad else set()
+            guilty = {f"image-{AMONG - 1}"} if bad else set()
             rows.append(
                 {
                     "case": case.name,
@@ -163,12 +172,15 @@ def run(asked: argparse.Namespace) -> None:
     known = {(row["host"], row["case"], row.get("k"), row["seed"]) for row in done}
     for seed in asked.seeds:
         everything = [
-            one for one in cases(asked.photographs, seed=seed) if one.product in (asked.products or [one.product])
+            one
+            for one in cases(asked.photographs, seed=seed)
+            if one.product in (asked.products or [one.product])
+            and one.condition in (asked.conditions or [one.condition])
         ]
         for host in asked.hosts:
-            for product, group in _by_product(everything):
+            for group in _by_product(everything):
                 with tempfile.TemporaryDirectory() as folder:
-                    for case, k, rows in _lots(host, product, group, asked.k, seed, known, Path(folder)):
+                    for case, k, rows in _lots(host, group, asked, seed, known, Path(folder)):
                         marked = [{"host": host, "seed": seed, "product": case.product, **row} for row in rows]
                         done += marked
                         print(
@@ -181,30 +193,32 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def _lots(
-    host: str, product: str, group: list[Case], sizes: list[int], seed: int, known: set[Any], folder: Path
+    host: str, group: list[Case], asked: argparse.Namespace, seed: int, known: set[Any], folder: Path
 ) -> Iterator[tuple[Case, int | None, list[dict[str, Any]]]]:
     from sparcal.hosts import load_host
     from sparcal.station.station import Station
 
-    wanted = [(case, k) for case in group for k in (*sizes, None) if (host, case.name, k, seed) not in known]
-    if not wanted:
+    tried = (*asked.k, None) if asked.hidden else (*asked.k,)  # None stands for lots with a hidden bad part
+    wanted = {case: [k for k in tried if (host, case.name, k, seed) not in known] for case in group}
+    if not any(wanted.values()):
         return
     encoder = RememberingEncoder(load_host(host, encoder="bundled")[0])
-    station = Station.fit(group[0].train, host, path=folder / product, encoder=encoder)
-    for case, k in wanted:
-        if k is None:
-            yield case, None, hide(station, case, seed)
-            case.forget()
-            encoder.forget()
-        elif k < len(case.good):
-            yield case, k, [study(station, case, draw(case, k, seed), k)]
+    station = Station.fit(group[0].train, host, path=folder / group[0].product, encoder=encoder)
+    for case, open_ones in wanted.items():
+        for k in open_ones:
+            if k is None:
+                yield case, None, hide(station, case, seed, asked.hidden)
+            elif k < len(case.good):
+                yield case, k, [study(station, case, draw(case, k, seed), k)]
+        case.forget()
+        encoder.forget()
 
 
-def _by_product(everything: list[Case]) -> list[tuple[str, list[Case]]]:
+def _by_product(everything: list[Case]) -> list[list[Case]]:
     groups: dict[str, list[Case]] = defaultdict(list)
     for case in everything:
         groups[case.product].append(case)
-    return list(groups.items())
+    return list(groups.values())
 
 
 def _read(kept: Path | None) -> list[dict[str, Any]]:
@@ -219,9 +233,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photographs", type=Path, help="a folder with bottle and dobot_cubes")
     parser.add_argument("--hosts", nargs="+", default=["patchcore", "padim", "subspacead"])
-    parser.add_argument("--k", nargs="+", type=int, default=[8, 4, 16])
+    parser.add_argument(
+        "--k", nargs="*", type=int, default=[8, 4, 16], help="numbers of normals; none for hidden parts only"
+    )
+    parser.add_argument(
+        "--hidden", type=int, default=HIDDEN, help="lots with one bad part among 8, and as many without"
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--products", nargs="+", help="only these; all unless given")
+    parser.add_argument("--conditions", nargs="+", help='only these, for instance "one lamp"; all unless given')
     parser.add_argument("--json", type=Path, help="keep finished lots here")
     torch.set_num_threads(1)
     run(parser.parse_args())

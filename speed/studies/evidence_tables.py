@@ -11,12 +11,14 @@ import numpy as np
 def tables(rows: list[dict[str, Any]]) -> str:
     """What was taken and what it is worth; thresholds and forecasts; hidden bad parts; the goals."""
     lots = [row for row in rows if "taken" in row]
-    return "\n\n".join([_choices(lots), _goals(lots), _hidden([row for row in rows if "bad" in row])])
+    hidden = [row for row in rows if "bad" in row]
+    judged = [_choices(lots), _goals(lots)] if lots else []
+    return "\n\n".join([*judged, _hidden(hidden)] if hidden else judged)
 
 
 def _choices(lots: list[dict[str, Any]]) -> str:
     lines = [
-        "| host | lot | k | taken | AUROC (best, own) | AU-PRO (best, own) | found | planted found (before) | good rejected |",
+        "| host | lot | k | taken | AUROC (best, own) | AU-PRO (own) | found | planted found (before) | good rejected |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in lots:
@@ -24,7 +26,7 @@ def _choices(lots: list[dict[str, Any]]) -> str:
         own = row["worth"]["identity"]
         lines.append(
             f"| {row['host']} | {row['case']} | {row['k']} | {row['taken']} | {area:.1f} ({max(a for a, _ in worth):.1f}, "
-            f"{own[0]:.1f}) | {pro:.1f} ({max(p for _, p in worth):.1f}, {own[1]:.1f}) | {row['found']:.0%} | "
+            f"{own[0]:.1f}) | {pro:.1f} ({own[1]:.1f}) | {row['found']:.0%} | "
             f"{row['planted_found']:.0%} ({row['planted_before']:.0%}) | {row['rejected']:.0%} |"
         )
     return "\n".join(lines)

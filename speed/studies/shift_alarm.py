@@ -1,167 +1,187 @@
-"""How often the shift alarm is wrong, and how soon it is right, by product and kind of shift.
+"""How often the shift alarm is wrong, and how soon it is right, by product and kind of change.
 
-    python -m speed.studies.shift_alarm [--photographs DIR] [--products bottle cubes plate] [--runs 20]
+    python -m speed.studies.shift_alarm [--photographs DIR] [--products bottle cubes plate] [--runs 20] [--seed 1] [--work DIR]
 
-A station is fitted on each product. Parts of it are photographed as they are, under another lamp, dimmed, moved, blurred and
-with defects; every part has fresh sensor noise, its own brightness (1 %) and its own place (1 pixel). A monitor of the
-station's own reference then takes streams that are drawn from what it read of them: good parts for `--runs` times 1,000
-parts, and 200 good parts followed by each kind of shift, five times each.
+A few hundred photographs of each product are made and encoded once (`speed.studies.shift_sights`): good parts, the same under
+other lamps, dimmed, moved, out of focus, and defective ones. In every run a monitor gets 16 good parts, as a station keeps
+them, or 8, as a lot has them, all drawn anew; it then takes a stream that is drawn with replacement from the photographs of
+the other good parts, and from those of one change or of defects. Streams are drawn, so good parts come in no order: what a
+line does of itself over a day is not in here, but for the rows "in the order of the files", which take a camera's own.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import cv2
 import numpy as np
 
-from sparcal.rendering.parts import LOT_LIGHTS, PRODUCTS, TRAINING_LIGHT, ProductName, part_seeds, render_part
-from speed.studies.lots import BOTTLES_TRAINED, SIZE, TRAINED, images_in, read_photograph
-from speed.studies.relight import Image, Recipe, relight
+from sparcal.calibration.sight import PartReading, read
+from sparcal.encoders import load_encoder
+from sparcal.files.atomic import atomic_path
+from sparcal.rendering.parts import PRODUCTS
+from sparcal.station.monitor import ShiftAlarm, monitor_from
+from speed.studies.shift_sights import Seen, seen
 
-PARTS = 80  # good parts that streams are drawn from
-SHIFTED = 24  # parts of each kind of shift
-BEFORE, AFTER, BURST, QUIET = 200, 100, 15, 1000
-REPEATED = 5
-LAMP = Recipe(gamma=1.15, gradient=(0.15, -0.1), tint=(1.12, 1.0, 0.85), brightness=0.8, noise=1.5)
-SHIFTS = {
-    "lamp": LAMP,
-    "15 % darker": Recipe(brightness=0.85),
-    "5 % darker": Recipe(brightness=0.95),
-    "warmer": Recipe(tint=(1.06, 1.0, 0.94)),
-    "moved by 5 pixels": Recipe(shift=(4, -3)),
-}
-Group = dict[str, list[Image]]
+KEPT, LOT = 16, 8  # good parts that a station's own reference and a lot know
+QUIET, BEFORE, AFTER, BURST, SOMETIMES = 1000, 200, 100, 15, 0.05
+SPOILT = {"defects": "defects", "large": "large defects", "half": "parts spoilt by half"}
 
 
-def taken(image: Image, seed: int, recipe: Recipe = Recipe()) -> Image:  # noqa: B008 - it cannot change
-    """One more photograph of a part: fresh noise, a little more or less light, a pixel off."""
-    rng = np.random.default_rng([seed, 77])
-    right, down = rng.integers(-1, 2, 2)
-    light = recipe.brightness * float(np.exp(rng.normal(0, 0.01)))
-    shift = (recipe.shift[0] + int(right), recipe.shift[1] + int(down))
-    return relight(image, replace(recipe, shift=shift, brightness=light, noise=max(recipe.noise, 1.0)), seed=seed)
+@dataclass(frozen=True)
+class Outcome:
+    """One stream.
+
+    Args:
+        delay: parts from the change to the alarm; None where there was none.
+        early: whether the alarm came before the change.
+    """
+
+    delay: int | None
+    early: bool = False
 
 
-def rendered(product: ProductName) -> tuple[list[Image], Group]:
-    """Training parts, good parts and defective ones of a rendered product."""
+class Line:
+    """One draw of known good parts, and streams of the others."""
 
-    def parts(group: int, count: int, defects: list[str], **more: Any) -> list[Image]:
-        light = more.pop("light", TRAINING_LIGHT)
-        kinds = defects or [None]  # type: ignore[list-item]
-        return [
-            render_part(s, light=light, product=product, size=SIZE, defect=kinds[i % len(kinds)], **more).image
-            for i, s in enumerate(part_seeds(0, group, count))
-        ]
+    def __init__(self, shown: Seen, known: int, rng: np.random.Generator) -> None:
+        parts = rng.permutation(max(shown.shows) + 1)[:known].tolist()
+        first = {part: number for number, part in reversed(list(enumerate(shown.shows)))}
+        known_sights = [shown.groups["good"][first[part]] for part in parts]
+        self._monitor, self._rng = monitor_from(known_sights, shown.native), rng
+        expected = self._monitor.expected
+        self._read = {
+            name: [read(one, expected) for one in group] for name, group in shown.groups.items() if name != "good"
+        }
+        others = [i for i, part in enumerate(shown.shows) if part not in set(parts)]
+        self._read["good"] = [read(shown.groups["good"][i], expected) for i in others]
 
-    made = PRODUCTS[product]
-    found = {
-        "good": parts(1, PARTS, []),
-        "defects": parts(2, SHIFTED, list(made.defects), extent=1.3),
-        "large defects": parts(3, SHIFTED, list(made.large), extent=2.0),
-        "another lamp, rendered": parts(4, SHIFTED, [], light=LOT_LIGHTS[0]),
-    }
-    return parts(0, TRAINED, []), found
+    def draw(self, name: str, count: int) -> list[PartReading]:
+        """Parts of a group, at random."""
+        group = self._read[name]
+        return [group[i] for i in self._rng.integers(len(group), size=count)]
 
+    def mixed(self, name: str, count: int) -> list[PartReading]:
+        """Good parts with some of a group among them."""
+        some, good = self.draw(name, count), self.draw("good", count)
+        return [a if self._rng.random() < SOMETIMES else b for a, b in zip(some, good, strict=True)]
 
-def bottles(folder: Path) -> tuple[list[Image], Group]:
-    """Photographs of bottles; the station has the first 80."""
-    trained = images_in(folder / "train" / "good")
-    kinds = [path for path in sorted((folder / "test").iterdir()) if path.name != "good"]
-    found = {
-        "good": trained[BOTTLES_TRAINED:][:PARTS],
-        "defects": [path for kind in kinds for path in images_in(kind)],
-        "large defects": images_in(folder / "test" / "broken_large"),
-    }
-    read = {name: [read_photograph(path) for path in paths] for name, paths in found.items()}
-    return [read_photograph(path) for path in trained[:BOTTLES_TRAINED]], read
-
-
-def cubes(folder: Path) -> tuple[list[Image], Group]:
-    """Photographs of cubes; camera, fixture and exposure had changed four days later."""
-    found = {
-        "good": images_in(folder / "test" / "good", prefix="20230210"),
-        "defects": images_in(folder / "test" / "hole", prefix="20230210"),
-        "four days later": images_in(folder / "test" / "good", prefix="20230214"),
-    }
-    read = {name: [read_photograph(path) for path in paths] for name, paths in found.items()}
-    return [read_photograph(path) for path in images_in(folder / "train" / "good")], read
+    def outcome(self, before: Sequence[PartReading], after: Sequence[PartReading]) -> Outcome:
+        """What a new monitor makes of a stream."""
+        monitor = copy.deepcopy(self._monitor)  # it knows the good parts and has taken none
+        for reading in (*before, *after):
+            shift: ShiftAlarm | None = monitor.take(reading)
+            if shift is not None:
+                return Outcome(shift.last - len(before) + 1, early=shift.last < len(before))
+        return Outcome(None)
 
 
-def readings(train: list[Image], groups: Group, folder: Path) -> tuple[Callable[[], Any], dict[str, list[Any]]]:
-    """A way to make a monitor, and what it reads of each group, shifted ones included."""
-    from sparcal.station.station import Station
+def outcomes(shown: Seen, runs: int, seed: int) -> dict[str, list[Outcome]]:
+    """Every stream of one product, `runs` times; the names of the rows."""
+    found: dict[str, list[Outcome]] = {}
+    changes = sorted({_title(name) for name in shown.groups} - {"good", "in order", *SPOILT})
 
-    lot = Station.fit(train, "patchcore", path=folder, encoder="bundled").own()
-    good = groups["good"]
-    streams = {name: [taken(image, 1000 + i) for i, image in enumerate(images)] for name, images in groups.items()}
-    streams["good"] = [taken(good[i % len(good)], i) for i in range(max(PARTS, len(good)))]
-    for number, (name, recipe) in enumerate(SHIFTS.items()):
-        streams[name] = [taken(good[i % len(good)], 2000 + 100 * number + i, recipe) for i in range(SHIFTED)]
-    sharp = [taken(good[i % len(good)], 3000 + i) for i in range(SHIFTED)]
-    streams["out of focus"] = [np.asarray(cv2.GaussianBlur(image, (0, 0), 1.5), np.uint8) for image in sharp]
-    reader = lot.monitor()
-    read = {name: [reader.read(one) for one in lot.stream(images)] for name, images in streams.items()}
-    return lambda: copy.deepcopy(reader), read  # it has read these parts and taken none
+    def add(row: str, outcome: Outcome) -> None:
+        found.setdefault(row, []).append(outcome)
+
+    for run in range(runs):
+        rng = np.random.default_rng([seed, 5, run])
+        station, lot = Line(shown, KEPT, rng), Line(shown, LOT, rng)
+        add(f"{QUIET:,} good parts", station.outcome((), station.draw("good", QUIET)))
+        add(f"{QUIET:,} good parts, a lot of {LOT}", lot.outcome((), lot.draw("good", QUIET)))
+        for name, kind in ((name, kind) for name, kind in SPOILT.items() if name in shown.groups):
+            usual = station.draw("good", BEFORE)
+            after = (*station.draw(name, BURST), *station.draw("good", AFTER))
+            add(f"{BURST} {kind} in a row", station.outcome(usual, after))
+            add(f"5 % {kind} for {BEFORE} parts", station.outcome(usual, station.mixed(name, BEFORE)))
+        for title in changes:
+            members = [name for name in shown.groups if _title(name) == title]
+            name = members[run % len(members)]
+            add(
+                f"{title}, after {BEFORE} parts",
+                station.outcome(station.draw("good", BEFORE), station.draw(name, AFTER)),
+            )
+            add(f"{title}, at once, a lot of {LOT}", lot.outcome((), lot.draw(name, AFTER)))
+    if "in order" in shown.groups:
+        found["good parts in the order of the files"] = [in_order(shown)]
+    return found
 
 
-def study(product: str, make: Callable[[], Any], read: dict[str, list[Any]], runs: int) -> list[str]:
-    """The rows of one product."""
-    rng, good = np.random.default_rng(0), read["good"]
+def in_order(shown: Seen) -> Outcome:
+    """A camera's own photographs, none made up, as they follow each other; the first ones are known."""
+    group = shown.groups["in order"]
+    monitor = monitor_from(group[:KEPT], shown.native)
+    shifts = [monitor.take(read(one, monitor.expected)) for one in group[KEPT:]]
+    return Outcome(next((shift.last + 1 for shift in shifts if shift is not None), None))
 
-    def stream(*groups: tuple[list[Any], int]) -> Any:
-        monitor = make()
-        for group, count in groups:
-            for number in rng.integers(len(group), size=count):
-                monitor.take(group[number])
-        return monitor.shift
 
-    false = sum(stream((good, QUIET)) is not None for _ in range(runs))
-    mixed = good * 19 + [read["defects"][i % len(read["defects"])] for i in range(len(good))]
-    steady = sum(stream((mixed, QUIET)) is not None for _ in range(max(1, runs // 4)))
-    rows = [f"| {product} | good parts | {false} in {runs} x {QUIET:,} parts | |"]
-    rows.append(f"| {product} | 5 % defects all the time | {steady} in {max(1, runs // 4)} x {QUIET:,} parts | |")
-    for name, group in read.items():
-        if name == "good":
-            continue
-        burst = "defects" in name
-        found = [stream((good, BEFORE), (group, BURST if burst else AFTER)) for _ in range(REPEATED)]
-        delays = sorted(shift.last - BEFORE + 1 for shift in found if shift is not None)
-        said = next((", ".join(shift.words) for shift in found if shift is not None), "")
-        title = f"{BURST} {name} in a row" if burst else name
-        told = f"{len(delays)} of {REPEATED}" + (f", after {delays[len(delays) // 2]} parts" if delays else "")
-        rows.append(f"| {product} | {title} | {told} | {said} |")
-    return rows
+def cell(each: list[Outcome]) -> str:
+    """How often there was an alarm, and after how many parts: half of the times, and at most."""
+    delays = sorted(one.delay for one in each if one.delay is not None and not one.early)
+    early = sum(one.early for one in each)
+    told = f"{len(delays)} of {len(each)}" + (f", {early} before the change" if early else "")
+    return told + (f": {np.median(delays):g} / {delays[-1]}" if delays else "")
+
+
+def table(found: dict[str, dict[str, list[Outcome]]]) -> str:
+    """A row for every stream, a column for every product."""
+    streams = list(dict.fromkeys(row for each in found.values() for row in each))
+    lines = [f"| stream | {' | '.join(found)} |", "|---" * (1 + len(found)) + "|"]
+    for row in streams:
+        cells = [cell(each[row]) if row in each else "" for each in found.values()]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def kept_outcomes(path: Path, make: Callable[[], dict[str, list[Outcome]]]) -> dict[str, list[Outcome]]:
+    """What an earlier run has kept, or what is made now."""
+    if not path.exists():
+        made = {row: [asdict(one) for one in each] for row, each in make().items()}
+        with atomic_path(path) as kept:
+            kept.write_text(json.dumps(made))
+    return {row: [Outcome(**one) for one in each] for row, each in json.loads(path.read_text()).items()}
+
+
+def _title(name: str) -> str:
+    """Lamps and directions of one kind are one row."""
+    if name == "later":
+        return "four days later"
+    stem, _, number = name.rpartition(" ")
+    return ("another lamp" if stem == "lamp" else stem) if number.isdecimal() else name
 
 
 def main() -> None:
+    """Print the table."""
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photographs", type=Path, help="a folder with bottle and dobot_cubes")
     parser.add_argument("--products", nargs="+", default=["bottle", "cubes", *PRODUCTS])
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1, help="0 is what the alarm was tuned on")
+    parser.add_argument(
+        "--work", type=Path, help="a folder that keeps what was encoded and found; the next run goes on there"
+    )
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    print("| product | stream | alarms | words |\n|---|---|---|---|", flush=True)
-    for product in asked.products:
-        if product in PRODUCTS:
-            train, groups = rendered(product)
-        elif asked.photographs is None:
-            continue
-        elif product == "bottle":
-            train, groups = bottles(asked.photographs / "bottle")
-        else:
-            train, groups = cubes(asked.photographs / "dobot_cubes")
-        with tempfile.TemporaryDirectory() as folder:
-            make, read = readings(train, groups, Path(folder) / "station")
-            print("\n".join(study(product, make, read, asked.runs)), flush=True)
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        encoder, work = load_encoder("bundled"), asked.work or Path(folder)
+        for product in asked.products:
+            if product not in PRODUCTS and asked.photographs is None:
+                continue
+
+            def make(product: str = product) -> dict[str, list[Outcome]]:
+                shown = seen(product, asked.photographs, asked.seed, encoder, work)
+                return outcomes(shown, asked.runs, asked.seed)
+
+            found[product] = kept_outcomes(work / f"{product}-{asked.seed}-{asked.runs}.json", make)
+    print(table(found))
 
 
 if __name__ == "__main__":

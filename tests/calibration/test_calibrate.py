@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sparcal.calibration.calibrate import UNCHECKED, calibrate, preview, screen
@@ -52,7 +54,12 @@ def test_auto_compares_every_candidate_and_takes_one_of_them(inputs, shown):
     assert compared == [(one.name, dict(one.settings)) for one in candidates(8)]
     assert (outcome.choice.correction, dict(outcome.choice.settings)) in compared
     assert outcome.taken.name == outcome.choice.correction
-    assert outcome.choice.sentence.startswith("Of 20 planted defects the station's own reference ")
+    rejected = re.match(
+        r"At its own threshold the station would reject (\d) of 8 good parts of this lot\. ", outcome.choice.sentence
+    )
+    assert rejected is not None
+    assert int(rejected[1]) == int((outcome.lot_base > find_threshold(inputs.own[0].numpy(), [], 0.05).value).sum())
+    assert outcome.choice.sentence[rejected.end() :].startswith("Of 20 planted defects the station's own reference ")
     best = max(outcome.choice.trials, key=lambda one: one.stands_out)
     taken = next(one for one in outcome.choice.trials if one.correction == outcome.choice.correction)
     assert best.behind == 0

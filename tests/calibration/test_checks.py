@@ -118,6 +118,13 @@ def test_a_smashed_part_is_found_as_well_as_a_hairline():
     assert check_odd(lot, 0.1, names(8)).images == ("part-5.png",)
 
 
+def test_a_part_smashed_over_two_thirds_is_named_and_not_taken_for_a_light():
+    lot = maps(8, 2)
+    lot[3, : 2 * H // 3] *= 6
+    assert check_odd(lot, 0.1, names(8)).images == ("part-3.png",)
+    assert check_alone(lot, 0.1, names(8)).verdict == "ok"
+
+
 def test_two_odd_ones_are_both_named():
     lot = maps(8, 2)
     lot[1, 0, 0], lot[5, 8, 8] = 5, 8  # each widens the spread that the other is measured in

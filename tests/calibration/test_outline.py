@@ -7,9 +7,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import ndimage
 from sklearn.cluster import KMeans
 
-from sparcal.calibration.outline import find_outline, otsu
+from sparcal.calibration.outline import find_outline, largest_region, otsu
 from sparcal.types import Features
 
 
@@ -99,3 +101,12 @@ def test_otsu_agrees_with_two_means():
     values = np.concatenate([rng.normal(0, 1, 80), rng.normal(8, 1, 40)])
     groups = KMeans(2, n_init=5, random_state=0).fit(values[:, None]).labels_
     assert len({(group, value > otsu(values)) for group, value in zip(groups, values, strict=True)}) == 2
+
+
+@given(arrays(bool, (7, 9)).filter(np.any))
+def test_the_largest_region_is_scipys(far):
+    regions, count = ndimage.label(ndimage.binary_fill_holes(far))
+    sizes = ndimage.sum_labels(np.ones_like(regions), regions, range(1, count + 1))
+    found = largest_region(far)
+    assert found.sum() == sizes.max()
+    assert any(np.array_equal(found, regions == 1 + i) for i in np.flatnonzero(sizes == sizes.max()))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sparcal.calibration.part_statistics import (
+    DULLEST,
     LENT,
     alignment,
     displacement,
@@ -100,13 +101,21 @@ def test_a_light_raises_the_level_and_leaves_the_prominence():
     torch.testing.assert_close(oddness(lit, 0.1)[1], oddness(plain, 0.1)[1], rtol=1e-5, atol=1e-5)
 
 
-def test_loneliness_is_of_the_typical_cell_in_the_stations_deviations():
+def test_loneliness_is_of_the_dullest_cells_in_the_stations_deviations():
     lot = maps(6, 5)
     lot[2] *= 3
-    typical = np.array([np.log(np.sort(one.ravel())[(one.size - 1) // 2]) for one in lot.double().numpy()])
+    dull = np.array([np.log(np.quantile(one, DULLEST)) for one in lot.double().numpy()])
     for j, got in enumerate(loneliness(lot, 0.2)):
-        others = np.sort(np.delete(typical, j))
-        assert float(got) == pytest.approx((typical[j] - others[(len(others) - 1) // 2]) / 0.2)
+        others = np.sort(np.delete(dull, j))
+        assert float(got) == pytest.approx((dull[j] - others[(len(others) - 1) // 2]) / 0.2)
+
+
+def test_a_light_makes_a_part_lonely_and_a_defect_over_two_thirds_of_it_does_not():
+    lit, smashed = maps(8, 5), maps(8, 5)
+    lit[4] *= 3
+    smashed[4, : 2 * H // 3] *= 3
+    assert int(loneliness(lit, 0.1).argmax()) == 4
+    assert float(loneliness(lit, 0.1)[4]) > 2 * float(loneliness(smashed, 0.1)[4])
 
 
 def test_maps_without_any_score_are_not_odd():

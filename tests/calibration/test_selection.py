@@ -173,37 +173,37 @@ TRIALS = (Trial("identity", {}, 0.7, 2.0), Trial("sparc", {}, 0.9, 0.0))
     [
         (
             Choice("sparc", {}, None, "", TRIALS), 9, 61, False, True,
-            "Of 64 planted defects the station's own reference would find 9, sparc 61: calibrated.",
+            "Of 64 planted defects the station's own reference would find 9 at a threshold moved to this lot, sparc 61: calibrated.",
         ),
         (
             Choice("sparc", {}, None, "", TRIALS), 61, 61, False, False,
-            "Of 64 planted defects the station's own reference would find 61, sparc 61: no more are found, but they stand "
-            "out more clearly.",
+            "Of 64 planted defects the station's own reference would find 61 at a threshold moved to this lot, sparc 61: no "
+            "more are found, but they stand out more clearly.",
         ),
         (
             Choice("sparc", {}, None, "", (Trial("sparc", {}, 0.7, 0.4), Trial("identity", {}, 0.71, 0.0))), 61, 61, False,
             False,
-            "Of 64 planted defects the station's own reference would find 61, sparc 61: no clear difference, so what serves "
-            "most lots best is taken.",
+            "Of 64 planted defects the station's own reference would find 61 at a threshold moved to this lot, sparc 61: no "
+            "clear difference, so what serves most lots best is taken.",
         ),
         (
             Choice("identity", {}, None, "", TRIALS), 60, 60, False, None,
-            "Of 64 planted defects the station's own reference finds 60, and no correction makes them stand out more "
-            "clearly: the station keeps its reference.",
+            "Of 64 planted defects the station's own reference finds 60 at a threshold moved to this lot, and no correction "
+            "makes them stand out more clearly: the station keeps its reference.",
         ),
         (
             asked_for("sparc", {"rank": 2}), 61, 30, True, False,
-            "Of 64 planted defects the station's own reference would find 61, sparc with rank 2 30: it does not help. It "
-            "was asked for by name.",
+            "Of 64 planted defects the station's own reference would find 61 at a threshold moved to this lot, sparc with "
+            "rank 2 30: it does not help. It was asked for by name.",
         ),
         (
             asked_for("identity"), 60, 60, True, None,
-            "Of 64 planted defects the station's own reference finds 60. It was asked for by name.",
+            "Of 64 planted defects the station's own reference finds 60 at a threshold moved to this lot. It was asked for by name.",
         ),
         (
             Choice("identity", {}, None, "", ()), 60, 60, False, None,
-            "Of 64 planted defects the station's own reference finds 60, the lot looks like the training parts, and 2 images "
-            "are too few to compare corrections: the station keeps its reference.",
+            "Of 64 planted defects the station's own reference finds 60 at a threshold moved to this lot, the lot looks like "
+            "the training parts, and 2 images are too few to compare corrections: the station keeps its reference.",
         ),
         (
             asked_for("sparc"), None, None, True, None,
@@ -220,6 +220,13 @@ def test_the_choice_in_words(choice, before, after, asked, helps, sentence):
     said = described(choice, planted=64, before=before, after=after, k=2, asked=asked)
     assert (said.helps, said.sentence) == (helps, sentence)
     assert (said.correction, said.settings, said.trials) == (choice.correction, choice.settings, choice.trials)
+
+
+def test_what_the_station_would_reject_as_it_is_stands_first():
+    choice = Choice("sparc", {}, None, "", TRIALS)
+    said = described(choice, planted=64, before=41, after=63, k=8, rejected=8).sentence
+    plain = described(choice, planted=64, before=41, after=63, k=8).sentence
+    assert said == f"At its own threshold the station would reject 8 of 8 good parts of this lot. {plain}"
 
 
 def test_a_correction_that_somebody_named():

@@ -10,7 +10,7 @@ import torch
 
 from sparcal.calibration.held_out import HeldOut, PartScores
 from sparcal.calibration.planted_kinds import KINDS
-from sparcal.calibration.self_test import SelfTest, chance_of_fewer, count_found, self_test
+from sparcal.calibration.self_test import SelfTest, at_threshold, chance_of_fewer, count_found, self_test
 from tests.support.random_grids import grids, planted_on
 
 PARTS = planted_on(grids(4, 2), 40)
@@ -64,12 +64,22 @@ def test_a_score_at_the_threshold_is_not_found():
 def test_the_words():
     result = judged()
     assert result.sentence.startswith(
-        f"{result.found} of 40 planted defects are found; the station's own reference would find 7. Of 20 faint ones "
-        f"{result.faint[0]} are found. "
+        f"{result.found} of 40 planted defects are found; the station's own reference would find 7 at a threshold "
+        f"moved to this lot. Of 20 faint ones {result.faint[0]} are found. "
     )
     assert result.sentence.endswith(result.curve.sentence)
     assert judged(before=None).sentence.startswith(f"{result.found} of 40 planted defects are found. Of 20")
     assert result.a90 == result.curve.a90
+
+
+def test_at_another_threshold_the_same_defects_are_counted_anew():
+    first, limit = judged(), float(held().planted.image.median())
+    moved, expected = at_threshold(first, limit, floor=0.05), judged(thresholds=(limit, 2.0), before=None)
+    assert [one.found for one in moved.defects] == [one.found for one in expected.defects]
+    assert (moved.found, moved.by_kind, moved.by_size, moved.faint, moved.curve, moved.sentence) == (
+        expected.found, expected.by_kind, expected.by_size, expected.faint, expected.curve, expected.sentence,
+    )  # fmt: skip
+    assert moved.marked == first.marked
 
 
 def test_defects_of_one_size_fill_one_row():

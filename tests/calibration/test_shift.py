@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparcal.calibration.shift import ABOVE, OPEN, STAKE, ShiftTest, payoff
-from sparcal.calibration.sight import SIDES, PartReading
+from sparcal.calibration.defaults import ONE_IN
+from sparcal.calibration.shift import ABOVE, OPEN, STAKE, WEIGHT, ShiftTest, payoff
+from sparcal.calibration.sight import SIDES, SUDDEN, PartReading
 
 SIGNED = 8
 
@@ -27,7 +28,7 @@ def drawn(rng, shift=0.0):
 @given(st.integers(0, 300), st.integers(1, 60))
 def test_a_bet_is_fair_when_every_rank_is_as_likely(known, since):
     ranks = np.arange(1, known + since + 1) / (known + since)
-    every = np.stack([payoff(np.array([p]), np.array([float(known)]), np.array([float(since)]))[0, 0] for p in ranks])
+    every = np.stack([payoff(np.array([p]), np.array([float(known)]), np.array([float(since)]))[0] for p in ranks])
     assert (every.mean(axis=0) <= 1 + 1e-9).all()
     assert (np.diff(every, axis=0) <= 1e-9).all(), "a larger p never pays more, so p-values that are too large are safe"
 
@@ -36,17 +37,17 @@ def slow(test_readings, known):
     """The open bets, one by one, with loops."""
     pool, bets, totals = [one.yardsticks for one in known], [], []
     for number, one in enumerate(test_readings):
-        bets = [*bets, (number, len(pool), np.ones((len(SIDES), len(ABOVE))))][-OPEN:]
+        bets = [*bets, (number, len(pool), np.ones(ABOVE.shape))][-OPEN:]
         p = [(1 + sum(other[j] >= value for other in pool)) / (1 + len(pool)) for j, value in enumerate(one.values)]
         for opened, m, bet in bets:
             i = number - opened + 1
             for j in range(len(SIDES)):
-                for kind in range(len(ABOVE)):
-                    t = min((i + (1 - ABOVE[kind]) * m) / (m + i), 1)
-                    w = max(STAKE[kind], t)
+                for kind in range(3):
+                    t = min((i + (1 - ABOVE[j, kind]) * m) / (m + i), 1)
+                    w = max(STAKE[j, kind], t)
                     bet[j, kind] *= w / t if p[j] <= t * (1 + 1e-12) else ((1 - w) / (1 - t) if t < 1 else 1)
         pool.append(one.yardsticks)
-        totals.append(sum(bet.mean() for _, _, bet in bets))
+        totals.append(sum(WEIGHT[j] * bet[j].mean() for _, _, bet in bets for j in range(len(SIDES))))
     return totals
 
 
@@ -62,7 +63,26 @@ def test_it_is_what_the_slow_version_says():
     np.testing.assert_allclose(found, slow(stream, known), rtol=1e-9)
 
 
-def test_only_ranks_count():
+def test_weights_share_what_is_put_on_all_bets():
+    assert WEIGHT.sum() == pytest.approx(1, abs=1e-12)
+    assert (WEIGHT > 0).all()
+    assert len(WEIGHT) == len(SIDES)
+
+
+def test_what_a_defect_can_move_wins_too_little_for_a_burst():
+    """Fifteen parts in a row that rank above everything, by the middle of everything that has a name."""
+    lasting = np.arange(len(SIDES)) >= len(SUDDEN)
+    p = np.full(len(SIDES), 1e-6)
+    bets = np.zeros((0, *ABOVE.shape))
+    for number in range(15):
+        bets = np.concatenate([bets, np.ones((1, *ABOVE.shape))])
+        earlier = np.full(number + 1, 5000.0) + np.arange(number + 1)
+        bets = bets * payoff(p, earlier, np.arange(number + 1, 0, -1, dtype=float))
+    assert (bets.mean(axis=2) @ np.where(lasting, WEIGHT, 0)).sum() < ONE_IN / 2
+
+
+def test_only_ranks_count(monkeypatch):
+    monkeypatch.setattr("sparcal.calibration.sight.NOTICEABLE", (0.0,) * 4)  # what nobody would see has a unit
     rng = np.random.default_rng(1)
     plain, bent = ShiftTest(), ShiftTest()
     for number in range(80):

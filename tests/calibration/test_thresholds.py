@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import ndtr
 
+from sparcal.calibration.log_scores import prediction_limit
 from sparcal.calibration.thresholds import (
-    BORROWED,
     EQUIVALENT,
+    OWN_AT_MOST,
     SIGNIFICANT,
     SUPPORTED_FROM,
     Threshold,
@@ -24,7 +24,6 @@ from sparcal.calibration.thresholds import (
     find_threshold,
     histogram,
     power_of_agreement,
-    prediction_limit,
 )
 from sparcal.errors import DataError
 
@@ -76,53 +75,6 @@ def test_the_rate_holds_on_average_where_the_lot_is_like_the_station(rate):
     assert np.mean(rates) >= rate - 1 / 100 - 2 * error  # and not far below it
 
 
-def rates_of_the_prediction_limit(own, k, rate):
-    """Log scores are normal, the lot's lie higher than the station's: the shares of the lot above limits, exactly."""
-    rng = np.random.default_rng([own, k, int(1000 * rate)])
-    for _ in range(2000):
-        limit = prediction_limit(np.exp(rng.normal(0, 0.2, own)), np.exp(rng.normal(0.7, 0.2, k)), rate)
-        yield 1 - ndtr((np.log(limit) - 0.7) / 0.2)
-
-
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("k", [4, 8, 16])
-@pytest.mark.parametrize("own", [3, BORROWED + 1])
-def test_the_prediction_limit_keeps_the_rate_on_average(own, k, rate):
-    rates = list(rates_of_the_prediction_limit(own, k, rate))
-    assert np.mean(rates) == pytest.approx(rate, abs=3 * np.std(rates) / np.sqrt(len(rates)))
-
-
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("k", [4, 8, 16])
-def test_a_station_that_knows_its_spread_better_than_it_lends_stays_below_the_rate(k, rate):
-    rates = list(rates_of_the_prediction_limit(120, k, rate))
-    error = np.std(rates) / np.sqrt(len(rates))
-    assert 0.5 * rate <= np.mean(rates) <= rate + 3 * error
-
-
-def test_the_prediction_limit_is_students_about_the_lots_mean():
-    own, lot, rate = gamma(60, 1), gamma(8, 2, 2.0), 0.03
-    x, y = np.log(lot), np.log(own)
-    freedom = 7 + BORROWED
-    spread = np.sqrt((7 * np.var(x, ddof=1) + BORROWED * np.var(y, ddof=1)) / freedom)
-    expected = np.exp(x.mean() + stats.t.ppf(1 - rate, freedom) * spread * np.sqrt(1 + 1 / 8))
-    assert prediction_limit(own, lot, rate) == pytest.approx(expected)
-
-
-def test_scores_that_are_not_all_positive_are_taken_as_they_are():
-    own, lot = gamma(60, 1), gamma(8, 2, 1.5)
-    assert (np.log(own) < 0).any()
-    assert prediction_limit(np.log(own), np.log(lot), 0.05) == pytest.approx(np.log(prediction_limit(own, lot, 0.05)))
-    assert chance_of_difference(np.log(lot), np.log(own)) == pytest.approx(chance_of_difference(lot, own))
-
-
-def test_a_single_part_and_no_station_leave_no_spread():
-    assert prediction_limit(np.array([]), np.array([3.0]), 0.05) == 3.0
-    assert prediction_limit(np.array([2.0]), np.array([3.0]), 0.05) == 3.0
-    equal = prediction_limit(np.full(9, 2.0), np.full(5, 3.0), 0.05)
-    assert equal == pytest.approx(3.0)
-
-
 # Agreement has to be shown
 
 
@@ -134,6 +86,12 @@ def test_agreement_is_two_one_sided_welch_tests(k, scale):
     below = stats.ttest_ind(x - limit, y, equal_var=False, alternative="less").pvalue
     above = stats.ttest_ind(x + limit, y, equal_var=False, alternative="greater").pvalue
     assert chance_of_difference(lot, own) == pytest.approx(max(below, above))
+
+
+def test_agreement_of_scores_that_are_not_all_positive_takes_them_as_they_are():
+    own, lot = gamma(60, 1), gamma(8, 2, 1.5)
+    assert (np.log(own) < 0).any()
+    assert chance_of_difference(np.log(lot), np.log(own)) == pytest.approx(chance_of_difference(lot, own))
 
 
 def test_agreement_of_scores_without_any_spread():
@@ -184,13 +142,13 @@ def test_shown_agreement_pools_and_the_rest_leaves_the_lot_to_speak():
     alone = find_threshold(own, gamma(8, 9), 0.05)  # of the same population, but eight cannot show it
     assert alone.basis == "lot with margin"
     assert alone.agreement >= SIGNIFICANT
-    assert alone.sentence.startswith("Only the lot's own 8 good parts count")
+    assert alone.sentence.startswith("The lot's own 8 good parts count")
 
 
 def test_a_pool_that_does_not_reach_says_so():
     threshold = find_threshold(gamma(60, 1), gamma(60, 2), 0.001)
     assert (threshold.basis, threshold.free) == ("pooled", False)
-    assert "120 good parts cannot support a false-reject rate of 0.10%, only 0.83%" in threshold.sentence
+    assert "120 good parts cannot support a false-reject rate of 0.1%, only 0.826%" in threshold.sentence
     assert threshold.value == max(gamma(60, 1).max(), gamma(60, 2).max())
 
 
@@ -199,15 +157,39 @@ def test_a_supported_rate_on_a_higher_lot_is_distribution_free():
     assert threshold.basis == "lot"
     assert threshold.free
     assert threshold.value == np.sort(gamma(20, 2, 3.0))[-1]
-    assert "at most 5.00% of good parts are rejected" in threshold.sentence
+    assert "at most 5% of good parts are rejected" in threshold.sentence
 
 
 @pytest.mark.parametrize("k", [8, 30])
 def test_a_lot_that_scores_lower_never_lowers_the_bar_below_the_stations(k):
-    own = gamma(120, 1)
-    threshold = find_threshold(own, gamma(k, 2, 0.5), 0.05)
+    own, lot = gamma(120, 1), gamma(k, 2, 0.85)
+    threshold = find_threshold(own, lot, 0.05)
     assert threshold.basis in ("lot", "lot with margin")
-    assert threshold.value == np.sort(own)[conformal_rank(120, 0.05) - 1]
+    needed = np.sort(own)[conformal_rank(120, 0.05) - 1]
+    near = np.minimum(own, OWN_AT_MOST * lot.max())
+    alone = np.sort(lot)[29] if k == 30 else prediction_limit(near, lot, 0.05)
+    assert alone < threshold.value == needed < OWN_AT_MOST * lot.max()
+    assert threshold.sentence.endswith(
+        f"They alone would put the threshold at {alone:.4g}; the station's own good parts raise it to {needed:.4g}."
+    )
+
+
+def test_an_odd_part_of_the_station_counts_as_little_above_the_highest_of_the_lot():
+    own, lot = gamma(29, 1), gamma(8, 2)
+    threshold = find_threshold(np.append(own, 20.0), lot, 0.05)
+    assert threshold.basis == "lot with margin"
+    assert threshold.value == find_threshold(np.append(own, OWN_AT_MOST * lot.max()), lot, 0.05).value < 1.5 * lot.max()
+
+
+def test_where_agreement_is_shown_an_odd_part_of_the_station_counts_as_it_is():
+    own, lot = np.append(gamma(119, 1), 20.0), gamma(60, 2)
+    threshold = find_threshold(own, lot, 0.001)
+    assert (threshold.basis, threshold.value) == ("pooled", 20.0)
+
+
+def test_scores_that_are_not_positive_have_no_factor_so_the_station_is_believed():
+    own, lot = gamma(60, 1) - 2, gamma(8, 2, 0.5) - 2
+    assert find_threshold(own, lot, 0.05).value == np.sort(own)[conformal_rank(60, 0.05) - 1]
 
 
 def test_eight_samples_say_what_they_cannot_support():
@@ -216,7 +198,7 @@ def test_eight_samples_say_what_they_cannot_support():
     assert (threshold.basis, threshold.free) == ("lot with margin", False)
     assert threshold.value == prediction_limit(own, lot, 0.01) > lot.max()
     assert threshold.supported == pytest.approx(1 / 9)
-    assert "about 1.00% of good parts are rejected on average, if their scores spread like these" in threshold.sentence
+    assert "about 1% of good parts are rejected on average, if their scores spread like these" in threshold.sentence
     assert "without that assumption 8 samples support 11.1% on average" in threshold.sentence
 
 
@@ -297,7 +279,7 @@ def test_before_any_lot_the_station_speaks_alone():
     assert (enough.basis, enough.free, enough.lot) == ("own", True, 0)
     assert (few.basis, few.free) == ("own", False)
     assert few.value == gamma(40, 1).max()
-    assert "40 good parts cannot support a false-reject rate of 1.00%, only 2.44%" in few.sentence
+    assert "40 good parts cannot support a false-reject rate of 1%, only 2.44%" in few.sentence
 
 
 @settings(deadline=None)

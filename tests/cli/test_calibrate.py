@@ -39,8 +39,8 @@ def test_people_read_the_choice_first_and_no_jargon(calibrated_line, station, ca
     words = ["calibrate", station, str(calibrated_line / "normals"), "--lot", "L2", "--activate"]
     assert run(words) == 0
     said = capsys.readouterr()
-    assert said.err.startswith("Of 64 planted defects the station's own reference")
-    assert re.search(r"rejects \d of 6 good parts, finds \d+ of 64 planted\.", said.err)
+    assert re.match(r"At its own threshold the station would reject \d of 6 good parts of this lot\. Of 64 ", said.out)
+    assert re.search(r"rejects \d of 6 good parts, finds \d+ of 64 planted\.", said.out)
     assert not JARGON.search(said.err + said.out)
     assert said.out.index("by kind") < said.out.index("By size") < said.out.index("Checks")
 
@@ -51,14 +51,14 @@ def test_a_stop_ends_with_1_and_says_what_to_do(calibrated_line, station, tmp_pa
     first = sorted(twice.iterdir())[0]
     Image.open(first).save(twice / "again.png")
     assert run(["calibrate", station, str(twice), "--lot", "L2"]) == 1
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "is written but does not judge, because duplicates" in said
     assert "calibrate again without them under another name" in said
     assert f"sparcal lots {station} --activate 'L2'" in said
     assert run(["calibrate", station, str(twice), "--lot", "L3", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["active"] is False
     assert run(["calibrate", station, str(twice), "--lot", "L4", "--activate"]) == 0
-    assert "as you insisted" in capsys.readouterr().err
+    assert "as you insisted" in capsys.readouterr().out
 
 
 def test_more_than_32_images_are_refused(calibrated_line, station, capsys):
@@ -68,5 +68,18 @@ def test_more_than_32_images_are_refused(calibrated_line, station, capsys):
 
 
 def test_what_was_said_is_not_said_again():
-    checks = [Check("a", 0, "ok", "Said."), Check("b", 0, "look", "Said. New."), Check("c", 0, "ok", "Other.")]
-    assert [row["what it means"] for row in check_rows(checks, ["Said."])] == ["as said above", "New.", "Other."]
+    said = "Only 8 parts count."
+    checks = [
+        Check("threshold", 0, "look", said),
+        Check("threshold", 0, "look", f"{said} a.png alone puts it there."),
+        Check("outline", 0, "ok", "The part covers 79% of the image."),
+        Check("alignment", 0, "ok", "The parts have 91% of the alignment."),
+        Check("alignment", 0, "look", "The parts have only 80% of the alignment."),
+    ]
+    first, second, outline, aligned, off = [row["what it means"] for row in check_rows(checks, [said])]
+    assert "19 are enough" in first
+    assert said not in first
+    assert second == f"{first} a.png alone puts it there."
+    assert outline == "The part covers 79% of the image.", "the check's own sentence, where there is no plainer one"
+    assert aligned == "The parts lie where the training parts lay."
+    assert off.endswith("compare fixture and camera. The parts have only 80% of the alignment.")

@@ -12,8 +12,8 @@ def test_a_station_tells_what_it_would_find(tmp_path, capsys):
     root = fill(tmp_path)
     assert fit(root) == 0
     said = capsys.readouterr()
-    assert "is fitted on 12 good parts." in said.err
-    assert "of 64 planted defects are found." in said.err
+    assert "is fitted on 12 good parts." in said.out
+    assert "of 64 planted defects are found." in said.out
     assert "Planted defects by kind" in said.out
     more = str(next((root / "lot").glob("good*")))
     assert run(["fit", more, "--station", str(root / "station"), "--add", "--json"]) == 0

@@ -100,9 +100,9 @@ def test_a_watched_folder(calibrated_line, exported, at_the_station, tmp_path, c
 
 def test_without_json_a_table_and_a_sentence(calibrated_line, exported, capsys):
     assert line("score", exported, next((calibrated_line / "lot").iterdir())) == 0
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert "threshold" in out
-    assert "of 1 fail." in err
+    assert "of 1 fail." in out
 
 
 def test_lots(exported, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -36,9 +37,35 @@ def test_a_threshold_moved_by_hand_shows_what_it_does(station, capsys):
     moved = shown(station, capsys, "--threshold", str(limit))
     assert moved["effect"] == {"rejected": 1, "good": 6, "found": sum(s > limit for s in planted), "planted": 64}
     assert run(["show", station]) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "was set by hand" in said
-    assert f"rejects 1 of 6 good parts, finds {moved['effect']['found']} of 64 planted." in said
+    found = moved["effect"]["found"]
+    assert f"rejects 1 of 6 good parts, finds {found} of 64 planted." in said
+    assert f"\n{found} of 64 planted defects are found." in said, (
+        "sentence and tables are those of the threshold in force"
+    )
+    kinds = said[said.index("Planted defects by kind") : said.index("By size")]
+    assert sum(int(row[0]) for row in re.findall(r"│\s+(\d+) │\s+(\d+) │", kinds)) == found
+    assert f"Checks, at the calibrated threshold {record['threshold']['value']:.4g}" in said
+    assert f"<- {limit:.4g}" in said
+
+
+def test_a_file_gets_everything_that_is_said_about_a_lot(station, capsys):
+    capsys.readouterr()
+    assert run(["show", station]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("Lot L1, ")
+    for said in ("At its own threshold", "planted defects are found", "Checks", "Scores of good parts"):
+        assert said in out
+
+
+@pytest.mark.parametrize("threshold", ["0", "1e9"])
+def test_a_threshold_beyond_all_scores_has_its_row(station, threshold, capsys):
+    assert run(["show", station, "--threshold", threshold]) == 0
+    rows = [row for row in capsys.readouterr().out.splitlines() if f"<- {float(threshold):.4g}" in row]
+    assert len(rows) == 1
+    assert ("below" if threshold == "0" else "above") in rows[0]
 
 
 def test_the_calibrated_threshold_comes_back(station, capsys):

@@ -25,8 +25,8 @@ def test_the_same_seed_repeats_the_test_on_record(calibrated_line, capsys):
 def test_people_read_kinds_sizes_and_the_comparison(calibrated_line, capsys):
     assert run(["test", str(calibrated_line / "station"), "--lot", "L1", "--n", "14", "--seed", "3"]) == 0
     said = capsys.readouterr()
-    assert "of 14 planted defects are found" in said.err
-    assert "on record" in said.err
+    assert "of 14 planted defects are found" in said.out
+    assert "on record" in said.out
     for word in ("scratch", "dent", "size in pixels", "░"):
         assert word in said.out
 
@@ -37,7 +37,7 @@ def test_a_threshold_that_misses_what_was_found_ends_with_1(calibrated_line, cap
     capsys.readouterr()
     try:
         assert run(["test", station, "--n", "32"]) == 1
-        assert "0 of 32 planted defects are found" in (said := capsys.readouterr().err)
+        assert "0 of 32 planted defects are found" in (said := capsys.readouterr().out)
         assert "Fewer are found than the" in said
         assert "calibrate again" in said
     finally:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sparcal.cli import run
+from sparcal.cli.serve import _listening
 from sparcal.files.json_record import write_record
 
 
@@ -42,6 +45,27 @@ def test_a_port_that_is_taken_is_said(station, capsys):
         taken.listen()
         assert run(["serve", station, "--port", str(taken.getsockname()[1])]) == 1
     assert "Serving needs a free address" in capsys.readouterr().err
+
+
+def test_a_small_answer_waits_for_no_acknowledgement():
+    async def is_sent_at_once():
+        accepted = asyncio.get_running_loop().create_future()
+
+        def take(_, writer):
+            found = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+            accepted.set_result(found)
+
+        with _listening("127.0.0.1", 0) as listening:
+            async with await asyncio.start_server(take, sock=listening):
+                _, writer = await asyncio.open_connection(*listening.getsockname())
+                found = await accepted
+                writer.close()
+                await writer.wait_closed()
+        return found
+
+    with ThreadPoolExecutor(1) as pool:  # browser tests of the same process leave a loop running in the main thread
+        assert pool.submit(asyncio.run, is_sent_at_once()).result()
 
 
 def test_a_missing_extra_names_its_install_line(station, capsys, monkeypatch):

@@ -54,8 +54,11 @@ def test_lots_and_show(line, capsys):
 def test_rolling_back_is_kept_in_the_history(line, capsys):
     station = str(line / "station")
     assert run(["lots", station, "--own", "--operator", "Bo"]) == 0
-    assert "judges with its own reference" in capsys.readouterr().err
+    assert "judges with its own reference" in capsys.readouterr().out
+    assert run(["lots", station, "--activate", "L1"]) == 0
+    assert "Nobody is named in the history for this" in capsys.readouterr().err
     assert run(["lots", station, "--activate", "L1", "--operator", "Bo"]) == 0
+    assert "Nobody is named" not in capsys.readouterr().err
     capsys.readouterr()
     assert run(["lots", station, "--history", "--json"]) == 0
     history = json.loads(capsys.readouterr().out)
@@ -112,7 +115,7 @@ def test_worst_first_puts_what_could_not_be_judged_on_top():
     ("words", "code", "message"),
     [
         (["calibrate", "{station}", "{normals}", "--lot", ""], 2, "name"),
-        (["calibrate", "{station}", "{normals}", "--lot", "L1"], 1, "has a lot 'L1' already, and lots never change"),
+        (["calibrate", "{station}", "{normals}", "--lot", "L1"], 2, "has a lot 'L1' already, and lots never change"),
         (
             ["calibrate", "{station}", "{normals}", "--lot", "x", "--correction", "sparq"],
             2,

@@ -95,12 +95,12 @@ def test_people_read_the_same_in_sentences(calibrated_line, place, capsys):
     (place / "in" / "broken.png").write_bytes(b"no image")
     Thread(target=lambda: (wait_for_rows(place, 2), shutil.move(place / "in", place / "away"))).start()
     assert run(words(calibrated_line, place, "--idle", "2")) == 1
-    said = capsys.readouterr().err
-    assert "From now on: Lot L1" in said
-    assert "broken.png must be a readable PNG" in said
+    told, said = capsys.readouterr()
+    assert "From now on: Lot L1" in told
+    assert "broken.png must be a readable PNG" in told
     assert "must be readable, got No such file or directory" in said
     assert "Waiting for it." in said
-    assert "1 could not be judged" in said
+    assert "1 could not be judged" in told
 
 
 def test_a_service_manager_ends_it_with_a_page(calibrated_line, place):

@@ -163,6 +163,25 @@ def test_default_map_rules_are_the_authors() -> None:
     assert MuSc().map_rule == MapRule(cell_pixels=14, sigma=0, upsample="corners")
 
 
+COUNTING = [case for case in CASES if hasattr(case.detector(), "reference_bytes")]
+
+
+@pytest.mark.parametrize("images", [4, 12, 40])
+@pytest.mark.parametrize("case", COUNTING, ids=lambda case: case.name)
+def test_the_size_of_a_reference_is_known_beforehand(case: DetectorCase, images: int) -> None:
+    features = case.features(images, 1)
+    detector = case.detector()
+    told = detector.reference_bytes(features.grids, images)  # type: ignore[attr-defined]
+    learned = [value for name, value in vars(detector.fit(features)).items() if name.endswith("_")]
+    tensors = [one for value in learned for one in (value if isinstance(value, tuple) else (value,))]
+    kept = sum(one.nbytes for one in tensors if isinstance(one, torch.Tensor))
+    assert 0.9 * kept <= told <= kept, "a little is not counted: descriptors and the numbers of channels"
+
+
+def test_the_detectors_with_large_references_count_them() -> None:
+    assert {type(case.detector()) for case in COUNTING} == {PatchCore, PaDiM, SPADE, AnomalyDINO}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_float32_scores_as_float64(case: DetectorCase) -> None:
     normals = case.features(12, 1)

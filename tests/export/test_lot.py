@@ -15,7 +15,7 @@ from PIL import Image
 
 from sparcal import load_encoder
 from sparcal.cli import run
-from sparcal.errors import ArtifactError, DataError, MissingExtraError
+from sparcal.errors import ArtifactError, DataError, FullDiskError, MissingExtraError
 from sparcal.export import lot as export
 from sparcal.export import onnx as graphfile
 from sparcal.export.lot import export_lot, export_model, export_state
@@ -218,6 +218,29 @@ def test_each_model_needs_a_folder_of_its_own(exported, tmp_path):
 def test_other_formats_are_refused(tmp_path):
     with pytest.raises(DataError, match="exported as onnx, openvino or state, got 'tensorrt'"):
         export_model(calibrated("patchcore"), tmp_path, format="tensorrt")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_too_little_room_is_said_before_anything_is_traced(tmp_path, monkeypatch, format):
+    def trace(*_):
+        raise AssertionError("it was traced")
+
+    monkeypatch.setattr(graphfile, "_trace", trace)
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    sentence = r"An exported model needs about [\d.]+ MB at .*out, got 1.0 kB free: make room, or choose a folder on a larger disk\.$"
+    with pytest.raises(FullDiskError, match=sentence):
+        export_model(calibrated("padim"), tmp_path / "out", format=format)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_an_export_is_said_to_need_is_enough_and_not_much_more(exported, monkeypatch, tmp_path):
+    model, path = exported("padim", "onnx")
+    told = []
+    monkeypatch.setattr(export, "require_free_room", lambda _, needed, *_words: told.append(needed))
+    monkeypatch.setattr(export, "write_record", lambda *_: None)
+    export_model(model, tmp_path / "again")
+    taken = sum(file.stat().st_size for file in path.parent.iterdir())
+    assert taken <= told[0] <= 2 * taken, "layers that the lot does not need are counted, but not exported"
 
 
 @pytest.mark.parametrize(("package", "format"), [("onnx", "onnx"), ("onnxscript", "onnx"), ("openvino", "openvino")])

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.files.atomic import atomic_path, passing_folder, remove_left_behind
 
 
 def test_the_file_appears_when_the_block_ends_well(tmp_path):
@@ -55,3 +55,16 @@ def test_what_killed_writers_left_behind_is_removed_and_nothing_else(tmp_path):
 def test_a_temporary_file_names_its_writer(tmp_path):
     with atomic_path(tmp_path / "a.txt") as temporary:
         assert temporary.name.endswith(f".{os.getpid()}.tmp")
+
+
+def test_a_passing_folder_vanishes_and_takes_along_what_killed_writers_left(tmp_path):
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left, living = tmp_path / f".export-{int(gone.stdout)}-abc", tmp_path / f".export-{os.getppid()}-abc"
+    for folder in (left, living):
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(b"half")
+    with passing_folder(tmp_path, "export") as made:
+        (made / "x").write_text("x")
+        assert not left.exists()
+    assert not made.exists()
+    assert living.exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparcal.errors import FullDiskError, SparcalError
-from sparcal.files.full_disk import needs_room, says_full
+from sparcal.files.full_disk import needs_room, require_free_room, says_full
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,15 @@ def test_it_becomes_one_sentence_with_what_to_do():
 def test_it_is_told_once():
     with pytest.raises(FullDiskError, match="^/inner needs"), needs_room(Path("/outer")), needs_room(Path("/inner")):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_too_little_room_is_refused_with_both_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 300_000_000}))
+    require_free_room(tmp_path / "not" / "there", 300_000_000, "A fit", "go")
+    with pytest.raises(
+        FullDiskError, match=r"A fit needs about 1.2 GB at .*there, got 300 MB free: make room, or go\."
+    ):
+        require_free_room(tmp_path / "not" / "there", 1_200_000_000, "A fit", "go")
 
 
 def test_other_errors_pass():

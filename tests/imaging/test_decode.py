@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sparcal.errors import DataError
-from sparcal.imaging.decode import MAX_PIXELS, open_image
+from sparcal.imaging.decode import MAX_PIXELS, content_hash, open_image
 
 RGB = np.random.default_rng(0).integers(0, 256, (13, 21, 3), dtype=np.uint8)
 DEEP = np.random.default_rng(1).integers(0, 65536, (13, 21, 4), dtype=np.uint16)
@@ -263,6 +263,16 @@ def test_paths_that_are_no_files(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(DataError, match="got something that is no regular file"):
         open_image(str(tmp_path / "pipe.png"))
+
+
+def test_what_is_no_regular_file_has_no_content_to_be_known_by(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "endless.png").symlink_to("/dev/zero")
+    for name in ("pipe.png", "endless.png"):
+        with pytest.raises(OSError, match="something that is no regular file"):
+            content_hash(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        content_hash(tmp_path / "nowhere.png")
 
 
 @pytest.mark.parametrize(

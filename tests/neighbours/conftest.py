@@ -11,6 +11,6 @@ from sparcal.neighbours import _points, search
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send inputs of any size through the torch loops, or through the compiled ones."""
     if request.param == "plain":
-        monkeypatch.setattr(_points, "compiled_loops", lambda: None)
+        monkeypatch.setattr(_points, "compiled_loops", lambda _what: None)
     monkeypatch.setattr(_points, "TINY", 0)
     monkeypatch.setattr(search, "_sketch_pays", lambda _q, _m: True)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from sparcal import neighbours
 from sparcal.errors import DataError, ShapeError
 from sparcal.neighbours import Bank, _points, nearest
 from tests.support.points import clustered, small_points
@@ -198,10 +199,10 @@ class TestBank:
         monkeypatch.setattr(_points, "TINY", 0)
         rows, queries = clustered(150, 120, 0), clustered(20, 120, 1)
         bank = Bank.of(rows)
-        (bounds,) = bank.bounds.values()
-        assert bounds.serve(queries)
+        (boxes,) = bank.boxes.values()
+        assert boxes.serve(queries, torch.float32)
         monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
-        assert not bounds.serve(queries)
+        assert not boxes.serve(queries, torch.float64)
         assert torch.equal(nearest(queries, bank)[1], nearest(queries, rows)[1])
 
     def test_rejects_bad_rows(self) -> None:
@@ -256,3 +257,8 @@ def test_memory_is_what_the_docstrings_say() -> None:
     for_nearest, for_coreset = map(int, result.stdout.split())
     assert for_nearest < 1.25 * 32 * 2**20
     assert for_coreset < 1.25 * (450 * 40000 + 400 * 500 + 2**22)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'closest'; it offers Bank, greedy_coreset, nearest"):
+        _ = neighbours.closest

@@ -51,7 +51,7 @@ def test_a_folder_that_holds_something_is_refused(line):
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sparcal.rendering.line.FOLDERS", FOLDERS[2:])
     assert run(["parts", str(tmp_path / "caps"), "--product", "cap", "--size", "64"]) == 0
-    assert "8 of them bad; lamp: warm-right" in capsys.readouterr().err
+    assert "8 of them bad; lamp: warm-right" in capsys.readouterr().out
     assert run(["parts", str(tmp_path / "more"), "--size", "64", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in said["folders"]] == ["normals", "lot"]

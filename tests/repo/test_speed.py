@@ -10,8 +10,8 @@ import pytest
 
 from speed.__main__ import NAMES
 from speed.growth import Curve
-from speed.measure import ROOT, Cost, Goal, Row, measure, measure_command
-from speed.page import PICTURE, replace_file, write_page
+from speed.measure import ROOT, Cost, Goal, Row, cores, fastest, measure, measure_command
+from speed.page import PICTURE, replace_file, write_page, write_section
 from tests.support import measured_sides
 
 
@@ -80,6 +80,30 @@ def test_the_page_names_what_falls_short(tmp_path: Path) -> None:
     assert text.count("SHORT") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [PICTURE, "speed.md"]
     assert (tmp_path / PICTURE).stat().st_size < 200_000
+
+
+def test_longer_runs_stay_on_the_page_until_they_are_made_again(tmp_path: Path) -> None:
+    page = tmp_path / "speed.md"
+    write_page(page, [row(20)], [], [], 1.0)
+    curve = Curve("score", "lot size", (1, 2), (Cost(1.0, 1.0, 1.0), Cost(2.0, 2.0, 2.0)))
+    write_section(page, "lot export", [row(3)], ["cache: broke"], [], 1.0)
+    write_section(page, "growth", [], [], [curve], 1.0)
+    write_section(page, "lot export", [row(30)], [], [], 1.0)
+    write_page(page, [row(21)], [], [], 1.0)
+    text = page.read_text()
+    first, second, third = text.split("## `python -m speed ")
+    assert "21x" in first
+    assert second.startswith("lot export`\n")
+    assert "30x" in second
+    assert "cache: broke" not in text
+    assert third.startswith("growth`\n")
+    assert "| score | lot size | 1 - 2 |" in third
+
+
+def test_each_side_has_its_better_number_of_threads() -> None:
+    cost, outcome, threads = fastest(measured_sides.threads, repeats=1)
+    assert int(outcome) == threads in (1, cores())
+    assert cost.runs == 1
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ COVERS = {
     "cli/test_cli.py": ("cli/listing",),
     "corrections/test_contract.py": ("testing/correction_contract",),
     "detectors/test_contract.py": ("testing/detector_contract", "testing/made_features"),
+    "encoders/test_compiled.py": ("encoders/traced_graph",),
     "encoders/test_contract.py": ("testing/encoder_contract",),
     "corrections/test_corrections.py": ("corrections/ablations", "corrections/coral", "corrections/normals"),
     "detectors/test_anomalyclip.py": ("detectors/prompts",),
@@ -66,8 +67,9 @@ COVERS = {
     "integrations/anomalib/test_thresholds.py": (
         *("integrations/anomalib/bank", "integrations/anomalib/model_thresholds"),
     ),
-    "neighbours/test_compiled.py": ("neighbours/_points",),
-    "neighbours/test_search.py": ("neighbours/_kernel_types", "neighbours/_kernels"),
+    "neighbours/test_coreset.py": ("neighbours/_coreset_kernels",),
+    "neighbours/test_search.py": ("neighbours/_kernel_types", "neighbours/_search_kernels"),
+    "test_compiled.py": ("neighbours/_points",),
     "rendering/test_line.py": ("cli/parts",),
     "rendering/test_parts.py": (
         *("rendering/lettering", "rendering/photograph", "rendering/plate", "rendering/plate_damage"),
@@ -77,7 +79,7 @@ COVERS = {
         *("rendering/cap", "rendering/cap_damage", "rendering/damage", "rendering/fabric", "rendering/fabric_damage"),
     ),
     "server/data/test_again.py": ("server/data/trend",),
-    "server/data/test_lot_decisions.py": ("server/data/check_words", "server/data/lots", "server/data/report"),
+    "server/data/test_lot_decisions.py": ("server/data/lots", "server/data/report"),
     "server/data/test_retention.py": ("server/data/audit",),
     "server/web/test_alarm_routes.py": ("server/web/api/alarms", "server/web/api/models/alarms"),
     "server/web/test_schema.py": (
@@ -89,7 +91,7 @@ COVERS = {
     "server/web/test_security.py": ("server/data/sessions", "server/refusals", "server/web/app", "server/web/context"),
     "server/work/test_handlers.py": ("server/data/parts",),
     "server/work/test_watching.py": ("server/data/watch_switch", "server/work/collecting", "server/work/reporting"),
-    "station/test_judged_folder.py": ("station/judged_page", "station/judge_facts"),
+    "station/test_judged_folder.py": ("station/judge_facts",),
     "station/test_calibrating.py": ("station/lot_writing",),
     "station/test_judgement.py": ("station/plots",),
     "station/test_intake.py": ("calibration/station_checks",),

@@ -45,7 +45,7 @@ def test_too_few_and_too_many_normals_are_told_before_any_is_encoded(station, co
     shown = [NORMALS[i % len(NORMALS)] for i in range(count)]
     message = (
         "No images were given" if count == 0
-        else f"A lot needs at least 2 calibration images, got {count}: show it 2 to 8 good parts." if count < 2
+        else f"A lot needs at least 2 calibration images, got {count}: show it 2 to 32 good parts." if count < 2
         else f"A lot takes at most 32 calibration images, got {count}: show it fewer, 8 are usually enough."
     )  # fmt: skip
     for call in (lambda: station.calibrate(shown, "x"), lambda: station.check(shown)):

@@ -89,10 +89,13 @@ def test_a_line_means_that_the_files_are_whole(lot, images, tmp_path, monkeypatc
 
 
 def test_maps_that_will_not_fit_are_refused_at_the_start(lot, images, tmp_path, monkeypatch):
-    monkeypatch.setattr("sparcal.station.judged_folder.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     results = Results(tmp_path / "out", lot, Wanted())
     paths = sorted(images.iterdir())
-    with pytest.raises(DataError, match=r"The maps of 3 images need about 49 kB in .*, got 1.0 kB free: keep no maps"):
+    with pytest.raises(
+        FullDiskError,
+        match=r"Keeping the maps of 3 images needs about 49 kB at .*, got 1.0 kB free: make room, or keep no maps",
+    ):
         results.require_room(paths)
     Results(tmp_path / "out", lot, Wanted(maps="none")).require_room(paths)
 

@@ -83,7 +83,7 @@ def test_notebooks_show_heat_maps(judged, lot):
     assert "<0>" not in page
     assert len(page) < 100_000
     shown = lot._repr_html_()
-    assert "<h4>Lot L42, sparc</h4>" in shown
+    assert "<b>Lot L42, sparc</b>" in shown
     assert lot.record.self_test.sentence.split(" ")[0] in shown
 
 

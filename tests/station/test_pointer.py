@@ -70,6 +70,20 @@ def test_a_lost_history_does_not_stop_the_line(folder):
     assert "got none: restore it from a copy" in folder.history_damage()
 
 
+def test_a_history_whose_end_is_lost_says_so(folder):
+    for name in ("L1", "L2"):
+        folder.lot(name).mkdir(parents=True)
+        folder.log("calibrate", {"lot": name, "active": False})
+    folder.set_thresholds("L2", {"image": 2.0}, None)
+    path = folder.root / "history.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    assert folder.history_damage() is None
+    path.write_bytes(b"".join(whole[:2]))  # as a kill between a file and its line leaves it
+    assert folder.history_damage() is None
+    path.write_bytes(whole[0])
+    assert "got no line about lots/L2 and 1 more: restore it from a copy" in folder.history_damage()
+
+
 def test_files_of_version_0_1_are_taken_as_they_are_and_replaced_by_the_next_change(folder):
     (folder.root / "active").write_text(json.dumps({"lot": "L1", "since": "2025-01-01T00:00:00.000+00:00"}))
     add_line(folder.root / "history.jsonl", {"time": "2025-01-01T00:00:01.000+00:00", "event": "activate", "lot": "L1"})

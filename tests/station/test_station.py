@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +20,7 @@ from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.held_out import FOLDS
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors import PaDiM, PatchCore
-from sparcal.errors import ArtifactError, BusyError, DataError, WeightsError
+from sparcal.errors import ArtifactError, BusyError, DataError, FullDiskError, WeightsError
 from sparcal.files.json_record import read_json, record_digest, write_json
 from sparcal.hosts import load_host
 from sparcal.imaging.encode import encode_each
@@ -331,7 +332,7 @@ def test_a_lot_never_changes(station):
         station.calibrate(pictures(demo().lot_good[:3]), "L1")
 
 
-def test_of_two_calibrations_at_once_with_one_name_one_wins(path):
+def test_of_two_calibrations_at_once_with_one_name_one_wins(path, record_property):
     def calibrate(_):
         try:
             return Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "same").name
@@ -340,22 +341,25 @@ def test_of_two_calibrations_at_once_with_one_name_one_wins(path):
 
     with ThreadPoolExecutor(4) as pool:
         said = list(pool.map(calibrate, range(4)))
+    record_property("tried", len(said))
     assert said.count("same") == 1
     assert all("already" in one for one in said if one != "same")
     assert left_overs(path) == []
 
 
-def test_two_calibrations_at_once_with_two_names_both_stand(path):
+def test_two_calibrations_at_once_with_two_names_both_stand(path, record_property):
     def calibrate(name):
         return Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), name).name
 
+    record_property("tried", 2)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(calibrate, ["a", "b"])) == ["a", "b"]
     assert {lot.name for lot in Station.open(path).lots()} == {"L1", "a", "b"}
 
 
-def test_two_fits_at_once_are_refused(path):
+def test_two_fits_at_once_are_refused(path, record_property):
     station = Station.open(path, encoder=TinyEncoder())
+    record_property("tried", 2)
     with station.folder.fitting(), pytest.raises(BusyError, match="can be written by one process at a time"):
         station.add(pictures(demo().lot_good[:3]))
 
@@ -449,7 +453,7 @@ def test_hosts_that_cannot_make_a_station_are_refused(tmp_path):
 def test_too_few_images_are_refused(tmp_path, station):
     with pytest.raises(DataError, match="A station needs at least 2 usable images of good parts, got 1"):
         Station.fit(pictures(demo().train[:1]), path=tmp_path / "s", encoder=TinyEncoder())
-    with pytest.raises(DataError, match="A lot needs at least 2 calibration images, got 1: show it 2 to 8 good parts"):
+    with pytest.raises(DataError, match="A lot needs at least 2 calibration images, got 1: show it 2 to 32 good parts"):
         station.calibrate(pictures(demo().lot_good[:1]), "x")
 
 
@@ -517,6 +521,44 @@ def test_too_little_memory_is_said_before_it_runs_out(station, monkeypatch):
         DataError, match=r"A station of 24 images needs about \d+ kB of memory, got \S+ \w+ free: fit on"
     ):
         station.calibrate(pictures(demo().lot_good[:3]), "x")
+
+
+def test_how_much_room_a_fit_needs_is_said_at_its_first_image(tmp_path, monkeypatch):
+    encoder = TinyEncoder()
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(FullDiskError) as refused:
+        Station.fit(pictures(demo().train), path=tmp_path / "s", encoder=encoder)
+    sentence = (
+        "Keeping the features of 24 images and a reference of 24 needs about 45 kB at .*, got 1.0 kB free: make room, or "
+        "choose a folder"
+    )
+    assert re.match(sentence, str(refused.value))  # 8 x 8 cells of 12 channels in half precision, and a tenth in single
+    assert encoder.calls <= 3  # a thread runs two images ahead
+    assert not list((tmp_path / "s" / "features").glob("*"))
+
+
+def test_how_much_memory_a_fit_needs_is_said_at_its_first_image(tmp_path, monkeypatch):
+    encoder = TinyEncoder()
+    monkeypatch.setattr("sparcal.memory.available_bytes", lambda: 1000)
+    with pytest.raises(DataError, match="A station of 24 images needs about 221 kB of memory, got 1.0 kB free: fit on"):
+        Station.fit(pictures(demo().train), path=tmp_path / "s", encoder=encoder)
+    assert encoder.calls <= 3  # a thread runs two images ahead
+
+
+def test_how_much_room_a_lot_needs_is_said_before_its_images_are_read(station, monkeypatch):
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    before = station.encoder.calls
+    with pytest.raises(FullDiskError, match=r"A lot needs about \d+ kB at .*, got 1.0 kB free: make room, or move"):
+        station.calibrate(pictures(demo().lot_good[:3]), "x")
+    assert station.encoder.calls == before
+
+
+def test_a_station_that_another_process_has_grown_says_so(tmp_path):
+    parts = pictures(demo().train[:6])
+    station = Station.fit(parts[:4], "padim", path=tmp_path / "s", encoder=TinyEncoder())
+    Station.open(tmp_path / "s", encoder=TinyEncoder()).add(parts[4:])
+    with pytest.raises(ArtifactError, match="has changed since it was opened: open it again"):
+        station.calibrate(parts[:2], "x", correction="identity")
 
 
 def test_features_beyond_half_precision_are_kept_whole(tmp_path):

@@ -12,7 +12,7 @@ from sparcal.cli import run
 
 RUN = ("python", "bash")
 SHOWN = ("text", "json", "toml", "csv")  # output, data and synopses: nothing to run
-DIRECTIVES = ("{eval-rst}", "{image}", "{toctree}", "{figure}")
+DIRECTIVES = ("{eval-rst}", "{image}", "{toctree}", "{figure}", "{literalinclude}")
 
 _BLOCK = re.compile(
     r"(?:^[ \t]*<!-- (not run[^:]*): ([^>]+) -->\n)?^([ \t]*)```(\S*)[^\n]*\n(.*?)^[ \t]*```", re.M | re.S

@@ -38,7 +38,7 @@ finally:
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_and_every_image_is_judged_once(tmp_path):
+def test_a_node_is_killed_and_every_image_is_judged_once(tmp_path, record_property):
     root = fill(tmp_path)
     assert fit(root) == 0
     sources = sorted((root / "lot").iterdir())
@@ -60,6 +60,7 @@ def test_a_node_is_killed_and_every_image_is_judged_once(tmp_path):
     told = json.loads(remote.stderr.strip().splitlines()[-1])
     assert told["code"] == 0
     assert told["judged before the kill"] < total, "the node died while there was work"
+    record_property("ended", f"{total} images, {told['judged before the kill']} judged before the kill")
     answer = next(line for line in remote.stdout.splitlines() if line.startswith("["))
     assert json.loads(answer) == json.loads(local.stdout)
     lines = (root / "remote" / "scores.jsonl").read_text().splitlines()

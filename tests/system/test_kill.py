@@ -111,11 +111,17 @@ def whole_lots(station):
     return names
 
 
+def tell(record_property, killed):
+    """For the page about reliability."""
+    record_property("tried", KILLS)
+    record_property("ended", f"{killed} came before the command had ended")
+
+
 def litter(folder):
     return [p.name for p in folder.rglob(".*") if p.name not in {".lock", ".fit.lock"}]
 
 
-def test_fit(line, nursery, tmp_path):
+def test_fit(line, nursery, tmp_path, record_property):
     station = tmp_path / "station"
     words = ("fit", line / "train", "--station", station, "--encoder", ENCODER)
     times = moments(nursery, KILLS, 1, *words)
@@ -132,6 +138,7 @@ def test_fit(line, nursery, tmp_path):
         else:
             assert nursery.run("lots", station) == 2
     assert killed >= KILLS // 2
+    tell(record_property, killed)
     shutil.rmtree(station, ignore_errors=True)
     nursery.kill(times[0], *words)
     if not (station / "station.json").exists():
@@ -141,7 +148,7 @@ def test_fit(line, nursery, tmp_path):
     assert litter(station) == []
 
 
-def test_calibrate(line, nursery, tmp_path):
+def test_calibrate(line, nursery, tmp_path, record_property):
     station = shutil.copytree(line / "station", tmp_path / "station")
     words = ("calibrate", station, line / "normals", "--correction", "sparc", "--lot")
     times = moments(nursery, KILLS, 2, *words, "first")
@@ -154,12 +161,13 @@ def test_calibrate(line, nursery, tmp_path):
         assert nursery.run("lots", station) == 0
         assert litter(station) == []
     assert killed >= KILLS // 2
+    tell(record_property, killed)
     assert nursery.run(*words, "last") == 0
     assert whole_lots(station)[-1] == "last"
     assert nursery.run("score", station, line / "lot", "--lot", "last") == 0
 
 
-def test_score(line, nursery, tmp_path):
+def test_score(line, nursery, tmp_path, record_property):
     out = tmp_path / "out"
     words = ("score", line / "station", line / "lot", "--out", out)
     times = moments(nursery, KILLS, 3, *words)
@@ -178,6 +186,7 @@ def test_score(line, nursery, tmp_path):
         if len(rows(out)) == len(expected):
             shutil.rmtree(out)
     assert killed >= KILLS // 2
+    tell(record_property, killed)
     assert nursery.run(*words) == 0
     assert rows(out) == expected
     assert (out / "index.html").exists()

@@ -38,7 +38,8 @@ def test_a_shifted_lot_is_helped_and_told_so(station):
     assert before > 0.5  # the camera has moved, and everything is rejected
     assert lot.record.correction == "sparc-recentred"
     assert lot.record.choice.helps
-    assert lot.record.choice.sentence.startswith("Of 64 planted defects the station's own reference would find ")
+    assert lot.record.choice.sentence.startswith("At its own threshold the station would reject 8 of 8 good parts")
+    assert "Of 64 planted defects the station's own reference would find " in lot.record.choice.sentence
     assert lot.record.choice.sentence.endswith(": calibrated.")
     assert lot.record.self_test.found >= 0.9 * lot.record.self_test.planted
     assert checks(lot)["shift"].sentence.startswith("The lot looks different from the training parts")

@@ -89,6 +89,7 @@ def run_demonstration(
     *,
     workers: int = 1,
     device: str = AUTO_DEVICE,
+    runtime: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Demonstration:
     """Compare the plan's corrections for its hosts, over its seeds, on the bundled encoder.
@@ -96,6 +97,7 @@ def run_demonstration(
     Args:
         workers: seeds that run at once, in threads; torch should then use one thread each.
         device: where encoder and detectors compute.
+        runtime: what computes the encoder; see `load_encoder`.
     """
     total = plan.seeds * len(plan.hosts) * len(plan.ks) * len(plan.corrections)
     done = count(1)
@@ -104,7 +106,10 @@ def run_demonstration(
         if progress is not None:
             progress(next(done), total)
 
-    pairs = [(HOSTS[name].detector, *load_host(name, encoder="bundled", device=device)) for name in plan.hosts]
+    pairs = [
+        (HOSTS[name].detector, *load_host(name, encoder="bundled", device=device, runtime=runtime))
+        for name in plan.hosts
+    ]
     with ThreadPoolExecutor(workers) as pool:
         runs = list(pool.map(lambda seed: _run_seed(plan, seed, pairs, step), range(plan.seeds)))
     return Demonstration(plan, [row for run in runs for row in run.rows], runs[0].parts, runs[0].shown)
@@ -152,6 +157,7 @@ def summarise(rows: Sequence[DemoRow]) -> list[DemoRow]:
         base = groups.get((detector, k, BASE), group)
         pairs = zip(group, base, strict=True)
         change = float(np.mean([float(row["aupro_0.3"]) - float(other["aupro_0.3"]) for row, other in pairs]))
+        change = round(change, 6) + 0.0  # what rounding of floats leaves is no change, and none is not minus nothing
         table.append({"detector": detector, "k": k, "correction": correction, **means, "change of aupro_0.3": change})
     return table
 

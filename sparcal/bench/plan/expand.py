@@ -12,10 +12,12 @@ from sparcal.bench.datasets import DATASETS, list_categories
 from sparcal.bench.datasets.rendered import RENDERED, render_dataset
 from sparcal.bench.plan.contenders import resolve_encoder, resolve_settings
 from sparcal.bench.plan.experiment import Block, Experiment
-from sparcal.bench.plan.unit import Unit, hashable_settings
+from sparcal.bench.plan.unit import BATCHNORM, Unit, hashable_settings
 from sparcal.bench.plan.variant import DetectorSettings, Variant
+from sparcal.encoders.spec import parse_spec, with_runtime
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS
+from sparcal.runtimes import TORCH, Runtime
 
 DATA_VARIABLE = "SPARCAL_DATA"
 ALL = "*"
@@ -29,6 +31,7 @@ class Overrides:
         encoders, weights: by host, "*" for all.
         prompts: AnomalyCLIP's prompt files, by host.
         categories, seeds: only the first so many; None for all.
+        runtime: what computes every encoder; None leaves it to the encoders' names.
     """
 
     encoders: Mapping[str, str] = field(default_factory=dict)
@@ -36,6 +39,7 @@ class Overrides:
     prompts: Mapping[str, str] = field(default_factory=dict)
     categories: int | None = None
     seeds: int | None = None
+    runtime: Runtime | None = None
 
     def __str__(self) -> str:
         limits = [
@@ -44,7 +48,8 @@ class Overrides:
         others = [
             f"{what} {dict(value)}" for what, value in (("encoders", self.encoders), ("weights", self.weights)) if value
         ]
-        return ", ".join([*(f"only the first {limit}" for limit in limits), *others])
+        runtime = [] if self.runtime is None else [f"runtime {self.runtime}"]
+        return ", ".join([*(f"only the first {limit}" for limit in limits), *others, *runtime])
 
 
 def plan_units(experiment: Experiment, data: Mapping[str, Path], overrides: Overrides) -> list[Unit]:
@@ -99,6 +104,12 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
             changes = Variant.parse(variant)
             given = resolve_settings(host, dataset, experiment.settings.get(host, {}))
             settings = hashable_settings({**dict(given), **dict(changes.settings)})
+            encoder = _encoder(experiment, host, dataset, changes, overrides, settings)
+            if correction == BATCHNORM and parse_spec(encoder).runtime not in (None, TORCH):
+                raise DataError(
+                    f"The correction {BATCHNORM} changes the network, which torch alone allows, got {encoder}: leave "
+                    "--runtime out."
+                )
             yield Unit(
                 dataset=dataset,
                 category=category,
@@ -107,7 +118,7 @@ def _units(experiment: Experiment, block: Block, data: Mapping[str, Path], overr
                 k=k,
                 seed=seed,
                 variant=variant,
-                encoder=_encoder(experiment, host, dataset, changes, overrides, settings),
+                encoder=encoder,
                 weights=_of(overrides.weights, host),
                 prompts=_prompts(host, overrides),
                 settings=settings,
@@ -149,7 +160,8 @@ def _encoder(
             raise DataError(f"The experiment {experiment.name} has no backbone {variant.backbone!r}; it names {known}.")
         other = experiment.backbones[variant.backbone]
     other = other or _of(experiment.encoders, host)
-    return resolve_encoder(host, dataset=dataset, other=other, geometry=variant.geometry, settings=settings)
+    text = resolve_encoder(host, dataset=dataset, other=other, geometry=variant.geometry, settings=settings)
+    return text if overrides.runtime is None else str(with_runtime(parse_spec(text), overrides.runtime))
 
 
 def _prompts(host: str, overrides: Overrides) -> str:

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from sparcal.errors import DataError
 from sparcal.files.atomic import atomic_path
+from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.hashing import file_digest, words_digest
 from sparcal.imaging.preprocess import Geometry
 from sparcal.imaging.read import read_batches
@@ -160,9 +161,18 @@ class FeatureCache:
         for group in groups:
             todo = [place for place in group if not place.exists()]
             for place, entry in zip(todo, self._encoded(encoder, [missing[x] for x in todo]), strict=True):
+                if group is groups[0] and place is todo[0]:
+                    self._require_room(entry[0], len(places))
                 self._keep(place, *entry)
             count += len(todo)
         return count
+
+    def _require_room(self, one: Features, count: int) -> None:
+        """Raise FullDiskError where features of `count` images like this one will not fit; a limit keeps them fewer."""
+        needed = count * sum(level.nbytes for level in one.levels)
+        what = f"Caching the features of {count} images"
+        remedy = "give another folder (--cache), half precision (--precision float16) or a limit"
+        require_free_room(self.root, min(needed, self.limit or needed), what, remedy)
 
     def _encoded(self, encoder: Encoder, images: Sequence[Path]) -> Iterator[tuple[Features, Geometry]]:
         """Features of each image, computed on its own while the next file is being read."""
@@ -183,7 +193,7 @@ class FeatureCache:
         self._write(place, tensors, {"geometry": json.dumps(geometry.to_json())})
 
     def _write(self, place: Path, tensors: dict[str, Tensor], notes: dict[str, str]) -> None:
-        with atomic_path(place) as temporary:
+        with needs_room(self.root), atomic_path(place) as temporary:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata=notes)
         self._written += sum(tensor.nbytes for tensor in tensors.values())
         if self.limit is not None and self._written > _SLACK * self.limit / 2:

@@ -213,7 +213,10 @@ class Evaluator:
 
     def _adapt(self, encoder: Encoder, draw: CalibrationDraw, source_weight: int) -> TimmEncoder:
         if not isinstance(encoder, TimmEncoder):
-            raise DataError(f"batchnorm needs a timm encoder, got {encoder.id}: use a ResNet or EfficientNet of timm.")
+            raise DataError(
+                f"batchnorm needs a timm encoder that torch computes, got {encoder.id}: use a ResNet or EfficientNet of timm, "
+                "and no other runtime."
+            )
         images = [record.image for record in draw.calibration]
         batch = next(read_batches(images, encoder.preprocess, batch_size=len(images)))
         if batch.failures:

@@ -7,8 +7,7 @@ Ray repeats a task whose process or node died; a unit that fails by itself would
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.work import Failed, UnitProgress
 from sparcal.bench.run.workplace import Workplace
-from sparcal.errors import DataError, MissingExtraError
+from sparcal.errors import DataError
+from sparcal.ray_cluster import connected, load_ray
 
 if TYPE_CHECKING:
     from sparcal.bench.run.evaluator import Evaluator
@@ -42,9 +42,10 @@ def run_ray(
         address: of a running cluster, "auto" to find it; None starts one on this machine.
         gpus: that each task reserves.
     """
-    ray = _ray()
+    ray = load_ray()
     failed: list[Failed] = []
-    with _cluster(ray, workplace, workers, address, gpus):
+    with connected(ray, address=address, cpus=workers * workplace.threads):
+        _reserve(ray, gpus)
         task = ray.remote(num_cpus=workplace.threads, num_gpus=gpus, max_retries=_RETRIES)(_task)
         place = json.dumps(workplace.to_json())
         slots = max(1, int(ray.cluster_resources().get("CPU", 1) // workplace.threads))
@@ -92,35 +93,10 @@ def _evaluator(workplace_json: str) -> Evaluator:
     return Evaluator(Workplace(**json.loads(workplace_json)))
 
 
-@contextmanager
-def _cluster(ray: Any, workplace: Workplace, workers: int, address: str | None, gpus: float) -> Iterator[None]:
-    """A connection to a cluster, closed at the end."""
-    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if address is None:
-        options |= {"num_cpus": workers * workplace.threads, "include_dashboard": False}
-    else:
-        options["address"] = address
-    try:
-        ray.init(**options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"The Ray cluster {address or 'here'} must be reachable, got: {reason}") from error
-    try:
-        held = float(ray.cluster_resources().get("GPU", 0.0))
-        if gpus > held:
-            raise DataError(
-                f"Each task asks for {gpus:g} GPU, and the cluster has {held:g}: lower --num-gpus, or add nodes."
-            )
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError(
-            "The engine ray needs the package ray, which is not installed: run pip install 'sparcal[ray]'."
-        ) from error
-    return ray
+def _reserve(ray: Any, gpus: float) -> None:
+    """Refuse tasks that would wait for ever."""
+    held = float(ray.cluster_resources().get("GPU", 0.0))
+    if gpus > held:
+        raise DataError(
+            f"Each task asks for {gpus:g} GPU, and the cluster has {held:g}: lower --num-gpus, or add nodes."
+        )

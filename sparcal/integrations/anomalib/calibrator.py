@@ -11,12 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from sparcal.calibration.asked import check_asked
-from sparcal.calibration.calibrate import Progress, calibrate
+from sparcal.calibration.calibrate import calibrate
 from sparcal.calibration.checks import check_number, check_threshold
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.thresholds import check_rate
 from sparcal.errors import DataError, NotFittedError
+from sparcal.feature_checks import check_finite
 from sparcal.integrations.anomalib.adapters import Adapter, refuse_calibrated, refuse_tiling
 from sparcal.integrations.anomalib.checkpoint import read_features, write_checkpoint, write_features
 from sparcal.integrations.anomalib.collector import FeatureCollector
@@ -44,9 +45,10 @@ from sparcal.integrations.anomalib.passes import (
 )
 from sparcal.integrations.anomalib.reference_state import ReferenceState, put_reference, reference_state
 from sparcal.integrations.anomalib.unchecked import unfitted, why_unchecked
+from sparcal.progress import Progress, shown_progress
 from sparcal.score import rebuild
 from sparcal.settings import seed_number, switch
-from sparcal.sparc import MOST_NORMALS, EvidenceWarning, check_finite
+from sparcal.sparc import MOST_NORMALS, EvidenceWarning
 from sparcal.types import Correction, Detector, Features, fitted
 
 FEWEST_NORMALS = 2
@@ -125,7 +127,7 @@ class LotCalibrator:
             images: 2 to 32 good parts: a folder, files, or a tensor (k, 3, H, W) in [0, 1] without normalisation.
             held_out: further good parts of the same lot. The thresholds then come from them alone; without them they
                 come from the training images, scored out of fold, and from `images`, each left out in turn.
-            progress: called with steps done and steps in all.
+            progress: called with steps done and steps in all; a notebook draws a bar without it.
         """
         self.reset()
         refuse_calibrated(self.model)
@@ -148,7 +150,8 @@ class LotCalibrator:
                 correction, report = self._without_evidence(parts, others, reference, unchecked)
             else:
                 assert reference is not None
-                correction, report = self._by_evidence(parts, others, reference, progress or _silent)
+                with shown_progress(progress, "Calibrating") as told:
+                    correction, report = self._by_evidence(parts, others, reference, told)
             set_thresholds(self.model, report.thresholds)
         except BaseException:
             self.reset()
@@ -276,7 +279,3 @@ class LotCalibrator:
             self.keep([self._encoder(images.to(device_of(self.model)))], (images.shape[-2], images.shape[-1]))
         features, _ = self._collected()
         return features
-
-
-def _silent(_done: int, _total: int) -> None:
-    """Nobody is watching."""

@@ -29,8 +29,10 @@ _LOGGED = {
     "fit": "fitted the station on {images} good parts",
     "calibrate": "calibrated lot {lot}",
     "activate": "made lot {lot} active",
-    "threshold": "set the threshold of lot {lot} by hand",
+    "threshold": "set the threshold of {by} by hand to {value}",
 }
+_TAKEN_BACK = "took the calibrated threshold of {by} back"
+_LIMITS = {"image": "", "pixel": " for pixels"}
 _NAMED = ("image", "images", "on", "verdict", "finding", "source", "what", "why")
 _SAME_S = 5.0
 
@@ -76,7 +78,9 @@ def _reference(lot: str) -> str:
 
 def _from_history(line: dict[str, Any]) -> dict[str, Any]:
     lot, event = line.get("lot") or "", str(line.get("event", ""))
-    said = _LOGGED.get(event, event + (" {lot}" if lot else "")).format(lot=lot, images=line.get("images", ""))
+    value = " and ".join(f"{line[kind]:.4g}{words}" for kind, words in _LIMITS.items() if line.get(kind) is not None)
+    words = _TAKEN_BACK if event == "threshold" and not value else _LOGGED.get(event, event + " {lot}" * bool(lot))
+    said = words.format(lot=lot, by=_reference(lot), images=line.get("images", ""), value=value)
     if event == "activate" and not lot:
         said = "went back to the station's own reference"
     at, operator = str(line.get("time", "")), line.get("operator")

@@ -77,7 +77,24 @@ CREATE TABLE alarms (
     until INTEGER, draft INTEGER REFERENCES drafts);
 CREATE INDEX raised ON alarms (lot, ended);
 """
-VERSION = 4
+# Counts by quarter of an hour, so that no page counts every part there ever was: days begin on a quarter in every zone.
+_FIFTH = """
+CREATE TABLE tallies (
+    lot TEXT NOT NULL, quarter INTEGER NOT NULL, passed INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
+    errors INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (lot, quarter)) WITHOUT ROWID;
+INSERT INTO tallies SELECT lot, coalesce(strftime('%s', created) / 900, 0) AS quarter, coalesce(sum(verdict = 'pass'), 0),
+    coalesce(sum(verdict = 'fail'), 0), sum(problem IS NOT NULL) FROM scores GROUP BY lot, quarter;
+CREATE TRIGGER scores_tallied AFTER INSERT ON scores BEGIN
+    INSERT OR IGNORE INTO tallies (lot, quarter) VALUES (NEW.lot, coalesce(strftime('%s', NEW.created) / 900, 0));
+    UPDATE tallies SET passed = passed + coalesce(NEW.verdict = 'pass', 0),
+        failed = failed + coalesce(NEW.verdict = 'fail', 0), errors = errors + (NEW.problem IS NOT NULL)
+        WHERE lot = NEW.lot AND quarter = coalesce(strftime('%s', NEW.created) / 900, 0); END;
+DROP INDEX worst;
+CREATE INDEX worst ON scores (lot, problem IS NULL, score DESC, id);
+CREATE INDEX held_to ON scores (lot, threshold, verdict, created);
+CREATE INDEX findings ON decisions (lot, score, id, kind) WHERE score IS NOT NULL;
+"""
+VERSION = 5
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
@@ -159,7 +176,7 @@ def unpacked(text: str | None) -> Any:
 def _bring_up(connection: sqlite3.Connection, found: int) -> None:
     """From whatever version was found (0 is an empty file) to ours, within the caller's transaction."""
     fourth = _FOURTH + _counting(("alarms",))
-    for script in (_FIRST + _counting(_WATCHED), _SECOND, _THIRD, fourth)[found:]:
+    for script in (_FIRST + _counting(_WATCHED), _SECOND, _THIRD, fourth, _FIFTH)[found:]:
         for statement in _statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version={VERSION}")

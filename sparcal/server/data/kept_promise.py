@@ -12,12 +12,16 @@ from sparcal.server.data.alarms import judging_since
 from sparcal.server.data.lots import threshold_of
 from sparcal.station.folder import StationFolder
 
+TRULY_BAD = "If they are truly defective, mark them so under Judge (D): such parts no longer count here."
 _COUNTED = """
 SELECT count(*) AS judged, coalesce(sum(verdict = 'fail'), 0) AS rejected FROM scores
-WHERE lot = :lot AND created >= :since AND problem IS NULL AND threshold = :threshold AND NOT EXISTS (
-    SELECT 1 FROM decisions AS word WHERE word.score = scores.id
-    AND word.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id)
-    AND (word.kind = 'confirm') = (scores.verdict = 'fail'))
+WHERE lot = :lot AND threshold = :threshold AND verdict IN ('pass', 'fail') AND created >= :since
+"""
+_FOUND_DEFECTIVE = """
+SELECT count(*) AS judged, coalesce(sum(verdict = 'fail'), 0) AS rejected
+FROM (SELECT score AS part, kind, max(id) FROM decisions WHERE lot = :lot AND score IS NOT NULL GROUP BY score)
+JOIN scores ON scores.id = part
+WHERE threshold = :threshold AND created >= :since AND (kind = 'confirm') = (verdict = 'fail')
 """
 
 
@@ -27,9 +31,10 @@ def broken_promise(connection: sqlite3.Connection, station: StationFolder, lot: 
     if threshold is None or threshold.ceiling is None:
         return None
     values = {"lot": lot, "since": judging_since(station, lot), "threshold": threshold.value}
-    row = connection.execute(_COUNTED, values).fetchone()
-    check = check_promise(threshold, row["judged"], row["rejected"])
-    return check.sentence if check.contradicted else None
+    judged, rejected = connection.execute(_COUNTED, values).fetchone()
+    bad, bad_rejected = connection.execute(_FOUND_DEFECTIVE, values).fetchone()
+    check = check_promise(threshold, judged - bad, rejected - bad_rejected)
+    return f"{check.sentence} {TRULY_BAD}" if check.contradicted else None
 
 
 def _threshold(station: StationFolder, lot: str) -> Threshold | None:

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from safetensors import safe_open
 
+from sparcal.calibration.check_words import check_title, plain_sentence
 from sparcal.calibration.thresholds import by_hand
 from sparcal.files.hashing import file_digest, text_digest
 from sparcal.files.json_record import read_json
-from sparcal.server.data.check_words import check_title, plain_sentence
 from sparcal.server.data.corrections import correction_title, removes_something
 from sparcal.server.data.trend import lot_counts
 from sparcal.server.refusals import ConflictError, NotFoundError

@@ -82,9 +82,8 @@ def other_scores(connection: sqlite3.Connection, row: Row) -> list[Row]:
 def counts(connection: sqlite3.Connection, lot: str) -> dict[str, int]:
     """How many images of a lot passed, failed, could not be scored, and were decided on."""
     row = connection.execute(
-        "SELECT count(*) AS scored, coalesce(sum(verdict = 'pass'), 0) AS passed, "
-        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors "
-        "FROM scores WHERE lot = ?",
+        "SELECT coalesce(sum(passed + failed + errors), 0) AS scored, coalesce(sum(passed), 0) AS passed, "
+        "coalesce(sum(failed), 0) AS failed, coalesce(sum(errors), 0) AS errors FROM tallies WHERE lot = ?",
         (lot,),
     ).fetchone()
     words = connection.execute(

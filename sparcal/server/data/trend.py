@@ -25,9 +25,9 @@ def alarms_since(connection: sqlite3.Connection, score: int) -> list[dict[str, A
 def daily_counts(connection: sqlite3.Connection, *, days: int) -> list[dict[str, Any]]:
     """Passed and failed per day, as the station's clock counts days, and per reference; the latest day first."""
     rows = connection.execute(
-        "SELECT date(created, 'localtime') AS day, lot, coalesce(sum(verdict = 'pass'), 0) AS passed, "
-        "coalesce(sum(verdict = 'fail'), 0) AS failed, coalesce(sum(problem IS NOT NULL), 0) AS errors "
-        "FROM scores WHERE created >= datetime('now', ?) GROUP BY day, lot ORDER BY day DESC, max(id) DESC",
+        "SELECT date(quarter * 900, 'unixepoch', 'localtime') AS day, lot, sum(passed) AS passed, sum(failed) AS failed, "
+        "sum(errors) AS errors FROM tallies WHERE quarter >= strftime('%s', 'now', ?) / 900 "
+        "GROUP BY day, lot ORDER BY day DESC, max(quarter) DESC, lot",
         (f"-{days} days",),
     )
     return [dict(row) for row in rows]
@@ -36,7 +36,7 @@ def daily_counts(connection: sqlite3.Connection, *, days: int) -> list[dict[str,
 def lot_counts(connection: sqlite3.Connection) -> dict[str, dict[str, int]]:
     """Passed and failed per reference; the empty name is the station's own."""
     rows = connection.execute(
-        "SELECT lot, count(*) AS scored, coalesce(sum(verdict = 'pass'), 0) AS passed, "
-        "coalesce(sum(verdict = 'fail'), 0) AS failed FROM scores GROUP BY lot"
+        "SELECT lot, sum(passed + failed + errors) AS scored, sum(passed) AS passed, sum(failed) AS failed "
+        "FROM tallies GROUP BY lot"
     )
     return {row["lot"]: {name: row[name] for name in ("scored", "passed", "failed")} for row in rows}

@@ -50,8 +50,7 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
         supervisor = Supervisor(settings) if worker else None
         if supervisor:
             supervisor.start()
-        # Decisions need it; loaded beside the first pages, so that nobody waits for it.
-        threading.Thread(target=import_module, args=("sparcal.station.station",), daemon=True).start()
+        threading.Thread(target=_load_the_rest, daemon=True).start()
         yield
         if supervisor:
             supervisor.stop()
@@ -75,6 +74,12 @@ def create_app(settings: WebSettings, *, worker: bool = True) -> FastAPI:
     errors.install(app)
     app.add_middleware(Guard, settings=settings, keys=context.keys)
     return app
+
+
+def _load_the_rest() -> None:
+    """What lists of lots and decisions need, seconds of it: loaded beside the first pages, so that nobody waits for it."""
+    for name in ("sparcal.corrections", "sparcal.station.station"):
+        import_module(name)
 
 
 def add_api(app: FastAPI) -> None:

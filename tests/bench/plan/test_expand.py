@@ -55,6 +55,19 @@ def test_encoders_come_from_the_call_then_the_file_then_the_host():
     assert "wide_resnet50_2" in plan(HEAD + UNITS)[0].encoder
 
 
+def test_a_runtime_is_part_of_every_units_encoder_and_so_of_its_hash():
+    text = HEAD + UNITS + '[encoders]\n"*" = "bundled"\n'
+    own, torch, onnx = (plan(text, **options) for options in ({}, {"runtime": "torch"}, {"runtime": "onnx"}))
+    assert {unit.encoder for unit in onnx} == {"bundled?runtime=onnx"}
+    assert [unit.hash for unit in torch] == [unit.hash for unit in own]
+    assert not {unit.hash for unit in onnx} & {unit.hash for unit in own}
+    assert str(Overrides(seeds=1, runtime="onnx")) == "only the first 1 seeds, runtime onnx"
+    with pytest.raises(
+        DataError, match="batchnorm changes the network, which torch alone allows, got bundled.runtime=onnx"
+    ):
+        plan(text.replace("hosts", 'corrections = ["batchnorm"]\nhosts'), runtime="onnx")
+
+
 def test_backbones_and_geometry_change_the_encoder():
     variants = 'variants = ["backbone=a", "geometry=full-frame"]\n'
     block = '[[units]]\ndatasets = ["rad"]\nhosts = ["patchcore"]\n'

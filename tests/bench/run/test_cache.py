@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from sparcal.bench.run.cache import FeatureCache
-from sparcal.errors import DataError
+from sparcal.errors import DataError, FullDiskError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
@@ -125,6 +125,21 @@ def test_a_limit_below_what_one_call_needs_still_gives_right_features(tmp_path):
     assert size(tmp_path / "cache") <= 2000
 
 
+def test_too_little_room_is_said_at_the_first_image_and_a_limit_helps(tmp_path, monkeypatch):
+    images, encoder = write_images(tmp_path / "images", 6), Squares()
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(
+        FullDiskError,
+        match=r"Caching the features of 6 images needs about 1.9 kB at .*cache, got 1.0 kB free: make room, or give another "
+        r"folder \(--cache\), half precision \(--precision float16\) or a limit\.$",
+    ):  # 4 x 4 cells of 3 and 2 channels
+        FeatureCache(tmp_path / "cache").features(encoder, images)
+    assert encoder.calls <= 3, "the next images may be on their way"
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+    assert FeatureCache(tmp_path / "cache", precision="float16").features(encoder, images).extracted == 6
+    assert FeatureCache(tmp_path / "less", limit=900).features(encoder, images).extracted >= 6
+
+
 def test_leftovers_of_a_killed_writer_are_ignored_and_removed_later(tmp_path):
     images, encoder = write_images(tmp_path / "images", 1), Squares()
     cache = FeatureCache(tmp_path / "cache", limit=10**6)
@@ -159,7 +174,7 @@ def fill(root, images, ready, answers):
 
 
 @pytest.mark.slow
-def test_two_writers_at_once_agree_and_share_the_work(tmp_path):
+def test_two_writers_at_once_agree_and_share_the_work(tmp_path, record_property):
     images = write_images(tmp_path / "images", 120)
     spawn = multiprocessing.get_context("spawn")
     ready, answers = spawn.Barrier(2), spawn.Queue()
@@ -167,6 +182,7 @@ def test_two_writers_at_once_agree_and_share_the_work(tmp_path):
     for writer in writers:
         writer.start()
     calls = [answers.get(timeout=120) for _ in writers]
+    record_property("tried", len(writers))
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]

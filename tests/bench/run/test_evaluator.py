@@ -139,6 +139,14 @@ def test_features_and_base_are_shared_by_corrections_and_draws(evaluator, monkey
     assert second["extracted"] == other_draw["extracted"] == 0
 
 
+def test_features_of_two_runtimes_are_kept_apart(evaluator):
+    own, _ = evaluator.run(unit())
+    other, _ = evaluator.run(unit(encoder=f"{RESNET}&runtime=onnx"))
+    assert (own["extracted"], other["extracted"]) == (24, 24)
+    assert other["encoder_id"] == f"{own['encoder_id']}&runtime=onnx"
+    np.testing.assert_allclose(numbers(other, "corrected"), numbers(own, "corrected"), atol=0.5)
+
+
 def test_a_fresh_process_gives_the_same_row(copy, evaluator, tmp_path):
     place = Workplace({"mvtec-ad-2": str(copy)}, str(tmp_path / "r2"), str(tmp_path / "cache2"))
     for asked in (unit(), unit("musc", encoder=VIT)):

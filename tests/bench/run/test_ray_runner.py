@@ -36,6 +36,9 @@ class FakeRay(types.ModuleType):
             raise ConnectionError("no cluster\nat all")
         self.options |= options
 
+    def is_initialized(self):
+        return False
+
     def shutdown(self):
         self.options["ended"] = True
 
@@ -102,7 +105,9 @@ def test_gpus_are_reserved_and_must_be_there(monkeypatch, workplace):
 
 def test_a_cluster_that_is_not_there_is_said_in_one_sentence(monkeypatch, workplace):
     monkeypatch.setitem(sys.modules, "ray", FakeRay())
-    with pytest.raises(DataError, match="The Ray cluster nowhere must be reachable, got: no cluster at all"):
+    with pytest.raises(
+        DataError, match="--engine ray needs the cluster nowhere that can be reached, got: no cluster at all"
+    ):
         run_ray(UNITS, workplace, workers=1, address="nowhere")
 
 

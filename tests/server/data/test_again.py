@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from sparcal.server.data import jobs, scores
@@ -59,6 +62,31 @@ def test_the_run_of_scores_is_told_in_order_and_by_day(judged):
         assert [point["score"] for point in points] == [4.0, 5.0], "the latest, oldest first, without what has no score"
         (day,) = daily_counts(connection, days=30)
     assert (day["lot"], day["passed"], day["failed"], day["errors"]) == ("", 0, 3, 1)
+
+
+def test_a_day_is_the_stations_day_and_counts_every_part_once(database, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")  # 5:45 ahead: midnight is at 18:15 in UTC
+    time.tzset()
+    try:
+        with database.write() as connection:
+            today = datetime.now(UTC).replace(hour=18, minute=0) - timedelta(days=2)
+            for number, minute in enumerate((14, 15, 16)):
+                sha = f"{number:064x}"
+                add_image(connection, sha, f"{number}.png")
+                connection.execute(
+                    "INSERT INTO scores (sha, lot, verdict, created) VALUES (?, 'L1', 'fail', ?)",
+                    (sha, today.replace(minute=minute).isoformat(timespec="milliseconds")),
+                )
+                scores.add(connection, sha, "L1", {"verdict": "pass"})  # the first score stays
+            days = daily_counts(connection, days=30)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    first = today.date()
+    assert [(day["day"], day["passed"], day["failed"]) for day in days] == [
+        (str(first + timedelta(days=1)), 0, 2),
+        (str(first), 0, 1),
+    ]
 
 
 def test_parts_are_found_by_name_filter_and_order(judged):

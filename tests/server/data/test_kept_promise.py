@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
+from sparcal.calibration.promise import check_promise
 from sparcal.files.json_record import write_record
 from sparcal.server.data import kept_promise, scores
 from sparcal.station.folder import StationFolder
@@ -41,9 +44,31 @@ def test_many_rejects_contradict_it_until_somebody_finds_them_defective(database
         judged(connection, 30, 20)
         said = kept_promise.broken_promise(connection, station, "")
         assert said.startswith("20 of 50 parts were rejected, and at most")
+        assert said.endswith("mark them so under Judge (D): such parts no longer count here.")
         for row in connection.execute("SELECT id FROM scores WHERE verdict = 'fail'").fetchall():
             scores.review(connection, row["id"], "defective", "A. Roth")
         assert kept_promise.broken_promise(connection, station, "") is None
+
+
+def test_a_part_counts_by_its_latest_finding_and_only_under_the_threshold_in_force(database, station, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        kept_promise, "check_promise", lambda _, *counts: asked.append(counts) or check_promise(_, *counts)
+    )
+    limit = kept_promise._own_threshold(tuple(OWN)).value
+    findings = [(), ("good",), ("defective",), ("good", "defective"), ("defective", "good"), ("defective", "defective")]
+    with database.write() as connection:
+        for number, (verdict, words) in enumerate(product(("pass", "fail"), findings)):
+            sha = f"{number:064x}"
+            add_image(connection, sha, f"{number}.png")
+            scores.add(connection, sha, "", {"score": 1.0, "threshold": limit, "verdict": verdict})
+            for word in words:
+                scores.review(connection, number + 1, word, "A. Roth")
+        add_image(connection, "f" * 64, "other.png")
+        scores.add(connection, "f" * 64, "", {"score": 1.0, "threshold": limit + 1, "verdict": "fail"})
+        kept_promise.broken_promise(connection, station, "")
+    good = sum(not words or words[-1] == "good" for words in findings)
+    assert asked == [(2 * good, good)]
 
 
 def test_nothing_is_promised_by_a_threshold_that_was_set_by_hand(database, station):

@@ -70,6 +70,21 @@ def test_a_lot_without_a_stop_needs_no_reason(database, fitted):
     assert said == ["went back to the station's own reference", "went back to lot L1"]
 
 
+def test_a_threshold_by_hand_is_told_with_its_value_and_so_is_taking_it_back(database, fitted):
+    for chosen in ({"image": 450.0}, {"image": 450.0, "pixel": 3.25}, {}):
+        fitted.set_thresholds("L1", chosen, "M. Weber")
+    fitted.set_thresholds(None, {"image": 2.0}, "M. Weber")
+    fitted.set_thresholds(None, {}, "M. Weber")
+    said = [entry["sentence"] for entry in audit.trail(database, fitted, limit=5)]
+    assert said[::-1] == [
+        "set the threshold of lot L1 by hand to 450",
+        "set the threshold of lot L1 by hand to 450 and 3.25 for pixels",
+        "took the calibrated threshold of lot L1 back",
+        "set the threshold of the station's own reference by hand to 2",
+        "took the calibrated threshold of the station's own reference back",
+    ]
+
+
 def test_lots_are_compared_and_reported_in_plain_words(database, fitted):
     rows = {row["what"]: (row["first"], row["second"]) for row in lot_differences(fitted, "L1", "L2")}
     assert rows["good parts shown"] == (3, 2)

@@ -333,11 +333,12 @@ def fill_for_ever(folder, started):
         started.value += 1
 
 
-def test_a_kill_while_room_is_made_breaks_nothing(tmp_path):
+def test_a_kill_while_room_is_made_breaks_nothing(tmp_path, record_property):
     folder = tmp_path / "web"
     database, store = Database.at(folder), Store(folder, Limits(images=5))
     context = multiprocessing.get_context("spawn")
     decided = 0
+    record_property("tried", 4)
     for attempt in range(4):
         done = context.Value("q", 0)
         process = context.Process(target=fill_for_ever, args=(folder, done))

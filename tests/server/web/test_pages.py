@@ -30,3 +30,15 @@ def test_static_files_name_no_other_place():
 )
 def test_static_files_stay_in_their_folder(client, path):
     assert client.get(path).status_code == 404
+
+
+def test_no_page_speaks_in_words_that_need_a_statistician():
+    folder = Path(pages.__file__).parent
+    files = [*folder.glob("templates/*.html"), *folder.glob("static/*.js")]
+    assert files
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(
+            r"spreads|energy removed|\blift\b|training mean|\bidentity\b|left out in turn|\bidle\b", text, re.I
+        )
+        assert found == [], path

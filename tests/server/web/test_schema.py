@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as with_seed
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
@@ -17,7 +19,8 @@ from tests.support.served import build_station
 
 TOKEN = "correct horse battery"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-EXAMPLES = 30
+QUICK, THOROUGH = 30, 200  # requests tried per operation
+MODES = {"allowed": GenerationMode.POSITIVE, "forbidden": GenerationMode.NEGATIVE}
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +32,28 @@ def described(tmp_path_factory):
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers=BEARER)
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
-def test_no_request_makes_the_server_fail(described, mode):
-    tried = set()
+@pytest.mark.parametrize(
+    ("mode", "examples", "seed"),
+    [pytest.param(mode, QUICK, None, id=name) for name, mode in MODES.items()]
+    + [pytest.param(mode, THOROUGH, 1, id=f"{name}-thorough", marks=pytest.mark.slow) for name, mode in MODES.items()],
+)
+def test_no_request_makes_the_server_fail(described, mode, examples, seed):
+    tried = Counter()
     for found in described.get_all_operations():
         operation = found.ok()
 
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             deadline=None,
             database=None,
-            derandomize=True,
+            derandomize=seed is None,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def probe(case):
             response = case.call(headers=BEARER)
-            tried.add(case.operation.label)
+            tried[case.operation.label] += 1
             what = (case.operation.label, response.status_code, response.content[:300], case.as_curl_command())
             assert response.status_code < 500, what
             if response.status_code >= 400:
@@ -55,5 +62,6 @@ def test_no_request_makes_the_server_fail(described, mode):
                 case.operation.validate_response(response)
 
         with suppress(Unsatisfiable):  # an operation without parameters cannot be called wrongly
-            probe()
+            (probe if seed is None else with_seed(seed)(probe))()
+    print(f"{tried.total()} requests to {len(tried)} operations, no server error")
     assert len(tried) >= (25 if mode is GenerationMode.POSITIVE else 15), tried

@@ -39,7 +39,7 @@ def against(row):
     return "good" if row["verdict"] == "fail" else "defective"
 
 
-def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, parts):
+def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, parts, record_property):
     draft = served.post("/drafts", {"name": "bombs"})["id"]
     whole = parts.good[0][1]
     files = [
@@ -50,6 +50,7 @@ def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, part
     served.send(f"/drafts/{draft}/images", files)
     served.send("/inspection/images", files)
     served.idle()
+    record_property("tried", 2 * len(files))
     images = {image["name"]: image for image in served.get(f"/drafts/{draft}")["images"]}
     assert {image["state"] for image in images.values()} == {"refused"}
     assert "must have at most 89000000 pixels" in images["bomb.png"]["problem"]
@@ -62,7 +63,7 @@ def test_bombs_and_damage_are_refused_by_the_worker_with_a_sentence(served, part
     served.post(f"/drafts/{draft}/decision", {"decision": "discard", "operator": "A. Roth"})
 
 
-def test_two_browsers_calibrating_at_once_make_one_lot(served, parts):
+def test_two_browsers_calibrating_at_once_make_one_lot(served, parts, record_property):
     draft = served.post("/drafts", {"name": "twice"})["id"]
     shas = served.send(f"/drafts/{draft}/images", parts.good[:4])
     served.client.put(f"/api/drafts/{draft}/good", json={"images": shas})
@@ -86,13 +87,15 @@ def test_two_browsers_calibrating_at_once_make_one_lot(served, parts):
     with ThreadPoolExecutor(6) as pool:
         answers = sorted(pool.map(decide, ["accept", "keep", "discard"] * 2))
     assert answers == [200] + [409] * 5
+    record_property("tried", 8 + 6)
     said = [entry["kind"] for entry in served.get("/audit")["entries"] if entry["lot"] == "twice"]
     assert len([kind for kind in said if kind in ("accept", "keep", "discard")]) == 1
 
 
-def test_a_killed_worker_comes_back_and_finishes(served, parts):
+def test_a_killed_worker_comes_back_and_finishes(served, parts, record_property):
     served.send("/inspection/images", parts.good + parts.bad)
     expected = len(parts.good + parts.bad)
+    record_property("tried", 2)
     for number in range(2):
         served.wait(
             lambda n=number: (
@@ -155,8 +158,9 @@ def assert_lots_are_whole(path, names):
 
 
 def test_a_worker_killed_while_it_calibrates_leaves_no_partial_lot_and_no_decision_is_lost(
-    parts_and_station, parts, tmp_path
+    parts_and_station, parts, tmp_path, record_property
 ):
+    record_property("tried", 4)
     path = tmp_path / "line-3"
     shutil.copytree(parts_and_station[1], path)
     with serve(path) as station:

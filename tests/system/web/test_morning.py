@@ -10,9 +10,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import photograph, sign
+from tests.support.browsing import SLOW_MS, as_files, photograph, sign
 
-SLOW_MS = 40_000
 SIZES = {"laptop": (1366, 768), "desktop": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
 # A scanner types within a few milliseconds; so many trips to the browser would be slower than a hand.
 SCAN = """keys => {
@@ -23,10 +22,6 @@ SCAN = """keys => {
   }
 }"""
 LONG = "2026-47 " + "X" * 190
-
-
-def as_files(parts):
-    return [{"name": name, "mimeType": "image/png", "buffer": content} for name, content in parts]
 
 
 def in_view(page, selector):

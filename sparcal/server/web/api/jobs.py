@@ -46,9 +46,14 @@ def job_answer(row: Row, *, held: bool = False) -> JobAnswer:
     )
 
 
+EVEN_STEPS = 10  # from so many on a step is an image, and takes as long as the others
+
+
 def _remaining(row: Row) -> float | None:
-    """As long per step as the steps that are done have taken."""
+    """As long per step as the steps that are done have taken; the few steps of a calibration are too uneven for that."""
     if row["state"] != "running" or not row["started"] or not 0 < row["done"] < row["total"]:
+        return None
+    if row["total"] < EVEN_STEPS:
         return None
     taken = (datetime.now(UTC) - datetime.fromisoformat(row["started"])).total_seconds()
     return float(round(taken / row["done"] * (row["total"] - row["done"]), 1))

@@ -1,5 +1,5 @@
 // The shift alarm, on every page: since when parts look different, some of them, and what to do.
-import { api, attempt, clock, find, isToday, listen, make, refresh, say, signature, when } from "/static/station.js";
+import { api, attempt, clock, find, isToday, listen, make, namedLot, refresh, say, signature, when } from "/static/station.js";
 
 let alarm = null;
 
@@ -20,25 +20,23 @@ function show() {
   find("#alarm-what").textContent = `Since ${isToday(since) ? clock(alarm.since) : when(alarm.since)} parts look different: ${alarm.what}. Calibrate a new lot?`;
   const failed = alarm.failed === 0 ? "none of them failed" : `${alarm.failed} of them failed`;
   find("#alarm-more").textContent = `${alarm.count} part${alarm.count === 1 ? "" : "s"} judged since then, ${failed}. Noticed ${when(alarm.at)}.`;
-  find("#alarm-parts").replaceChildren(...alarm.parts.map((part) => make("li", {}, make("a", { href: `/judge?${new URLSearchParams({ lot: alarm.lot, part: part.score })}`, title: part.name }, make("img", { src: `/api/images/${part.sha}/thumb`, alt: part.name })))));
+  find("#alarm-parts").replaceChildren(...alarm.parts.map((part) => make("li", {}, make("a", { href: `/judge?${new URLSearchParams({ lot: alarm.lot, part: part.score })}`, title: part.name }, make("img", { fetchPriority: "low", src: `/api/images/${part.sha}/thumb`, alt: part.name })))));
   find("#alarm-draft").hidden = alarm.draft !== null;
   find("#alarm-go").hidden = alarm.draft === null;
   find("#alarm-go").href = `/new?draft=${alarm.draft}`;
+  // Who is at work on the lot that it asks for needs the room, not the parts and buttons once more.
+  const here = location.pathname === "/new" && new URLSearchParams(location.search).get("draft") === String(alarm.draft);
+  find("#alarm").classList.toggle("brief", here);
 }
 
 find("#alarm-draft").addEventListener("click", async () => {
-  const dialog = find("#alarm-name");
-  const input = dialog.querySelector("input");
   const day = new Date();
   const two = (value) => String(value).padStart(2, "0");
-  input.value = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(alarm.since)}`;
-  dialog.returnValue = "";
-  dialog.showModal();
-  input.select();
-  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
-  if (dialog.returnValue !== "go" || !input.value.trim()) return;
+  const suggestion = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(alarm.since)}`;
+  const name = await namedLot("It begins with the latest parts that look different. Mark those that somebody has looked at and found good.", suggestion);
+  if (!name) return;
   await attempt(async () => {
-    const draft = await api("POST", `/alarms/${alarm.id}/draft`, { name: input.value.trim() });
+    const draft = await api("POST", `/alarms/${alarm.id}/draft`, { name });
     location.assign(`/new?draft=${draft.id}`);
   });
 });

@@ -1,5 +1,5 @@
 // Judge: parts as they were judged, the newest on top; look, and say good or defective.
-import { acceptImages, api, attempt, find, listen, make, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, counted, find, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
 import { controlChart } from "/static/plots.js";
 
@@ -61,8 +61,8 @@ async function load() {
   const query = new URLSearchParams({ show: find("#show").value, order: find("#order").value, search: find("#search").value, limit });
   if (lot !== null) query.set("lot", lot);
   const turn = ++asked;
-  const answer = await attempt(() => api("GET", `/scores?${query}`));
-  if (!answer || turn !== asked) return;  // a later question was asked meanwhile
+  const [answer, trend] = await Promise.all(["/scores?" + query, "/trend?limit=300"].map((path) => attempt(() => api("GET", path))));
+  if (!answer || !trend || turn !== asked) return;  // a later question was asked meanwhile
   rows = answer.scores;
   shownLot = answer.lot;
   const suffix = `?lot=${encodeURIComponent(answer.lot)}`;
@@ -78,17 +78,17 @@ async function load() {
   if (!picked || !rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
   showList();
   showChosen();
-  if (any) await showTrend();
+  if (any) showTrend(trend);
   const offer = shownLot === active ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: shownLot })}`);
   find("#again").hidden = !offer?.images;
   find("#again").textContent = offer?.images ? `Judge ${offer.images} again with ${reference(active)}` : "";
 }
 
 function showCounts({ counts, waiting }) {
-  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, ""], ["against the station", counts.overruled, ""]];
+  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, "", "parts that somebody has found good or defective"], ["against the station", counts.overruled, "", "parts that somebody has found to be otherwise than judged"]];
   if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
   if (waiting) items.push(["waiting", waiting, ""]);
-  find("#counts").replaceChildren(...items.map(([name, count, kind]) => make("div", { class: kind }, make("dt", {}, name), make("dd", {}, String(count)))));
+  find("#counts").replaceChildren(...items.map(([name, count, kind, title]) => make("div", title ? { class: kind, title } : { class: kind }, make("dt", {}, name), make("dd", {}, counted(count)))));
 }
 
 const word = (row) => (row.problem ? "not scored" : row.final === "pass" ? "pass" : "fail");
@@ -100,7 +100,7 @@ function showList() {
   list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
     "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
     "aria-label": `${row.name}: ${word(row)}${row.finding ? `, found ${row.finding}` : ""}`,
-  }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { src: `/api/images/${row.sha}/thumb`, alt: "", loading: "lazy" }),
+  }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { loading: "lazy", fetchPriority: "low", src: `/api/images/${row.sha}/thumb`, alt: "" }),
   make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number" }, when(row.created)), gauge(row)),
   make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${word(row)}${row.finding ? " ✓" : ""}`)))));
   list.scrollTop = top;
@@ -166,8 +166,7 @@ async function showOthers(row) {
   find("#others").hidden = false;
 }
 
-async function showTrend() {
-  const { points, alarms } = await api("GET", "/trend?limit=300");
+function showTrend({ points, alarms }) {
   find("#trend").hidden = points.length < 2;
   if (points.length > 1) controlChart(find("#chart"), points, { alarms, label: "Scores of the latest parts against their threshold", when, pick: (point) => (point.lot === shownLot && rows.some((row) => row.id === point.id) ? choose(point.id) : location.assign(`/judge?${new URLSearchParams({ lot: point.lot, part: point.id })}`)) });
 }
@@ -229,7 +228,7 @@ async function judgeAgain() {
 }
 
 const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
-const images = (count) => `${count} image${count === 1 ? "" : "s"}`;
+const images = (count) => `${counted(count)} image${count === 1 ? "" : "s"}`;
 
 async function forget() {
   const store = await api("GET", `/inspection/store?lot=${encodeURIComponent(shownLot)}`);
@@ -247,7 +246,7 @@ async function forget() {
   also.onchange = show;
   find("#forget-overruled").hidden = store.forgettable_overruled === 0;
   find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} that somebody decided against the station (download first)`;
-  find("#forget-room").textContent = `${store.images.toLocaleString("en")} of ${store.most_images.toLocaleString("en")} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
+  find("#forget-room").textContent = `${counted(store.images)} of ${counted(store.most_images)} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
   operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
   show();
   dialog.returnValue = "";
@@ -260,15 +259,11 @@ async function forget() {
   await refresh();
 }
 
-function nextLot() {
-  const dialog = find("#name-lot");
-  dialog.returnValue = "";
-  dialog.showModal();
-  dialog.addEventListener("close", () => {
-    if (dialog.returnValue !== "go") return;
-    attempt(async () => {
-      const draft = await api("POST", "/drafts/from-confirmed", { name: dialog.querySelector("input").value, lot: shownLot });
-      location.assign(`/new?draft=${draft.id}`);
-    });
-  }, { once: true });
+async function nextLot() {
+  const name = await namedLot(`It begins with the parts that somebody found good among those that ${reference(shownLot)} has judged.`);
+  if (!name) return;
+  await attempt(async () => {
+    const draft = await api("POST", "/drafts/from-confirmed", { name, lot: shownLot });
+    location.assign(`/new?draft=${draft.id}`);
+  });
 }

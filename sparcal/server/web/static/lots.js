@@ -1,13 +1,15 @@
 // Lots: list, one in detail, day by day, two side by side, roll back, audit trail.
-import { api, attempt, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, when } from "/static/station.js";
+import { api, attempt, counted, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, when } from "/static/station.js";
 import { showSelfTest } from "/static/selftest.js";
 
 let lots = [];
 let active = "";
 let chosen = null;
+let trailed = 20;  // decisions that are shown; many more were made
 const STATES = { active: ["active", "ok"], replaced: ["replaced", ""], kept: ["never used", ""], discarded: ["discarded", ""], undecided: ["waits for a decision", "look"] };
 
 listen(load);
+find("#trail-more").addEventListener("click", () => { trailed *= 5; attempt(showTrail); });
 find("#own").addEventListener("click", () => activate(null));
 for (const select of [find("#first"), find("#second")]) select.addEventListener("change", compare);
 for (const [key, by] of [["ArrowDown", 1], ["ArrowUp", -1]]) {
@@ -18,6 +20,7 @@ for (const [key, by] of [["ArrowDown", 1], ["ArrowUp", -1]]) {
 }
 
 async function load() {
+  const beside = [attempt(showDays), attempt(showTrail)];
   const answer = await api("GET", "/lots");
   lots = answer.lots;
   active = answer.active;
@@ -31,7 +34,7 @@ async function load() {
     cell("State", make("span", { class: `chip ${STATES[lot.state][1]}` }, STATES[lot.state][0])),
     cell("Calibrated", `${when(lot.created)}${lot.operator ? `, ${lot.operator}` : ""}`), cell("Good parts", String(lot.k)),
     cell("Planted defects", lot.self_test ? `${lot.self_test.found} of ${lot.self_test.planted} found` : "not tested"),
-    cell("Passed", String(lot.counts.passed)), cell("Failed", String(lot.counts.failed)),
+    cell("Passed", counted(lot.counts.passed)), cell("Failed", counted(lot.counts.failed)),
     cell("Checks", make("span", { class: `chip ${lot.worst}` }, lot.worst)),
     cell("", lot.name === active || lot.state === "discarded" ? null : lot.state === "undecided" ? make("a", { class: "button", href: "/new" }, "Decide") : make("button", { onclick: () => activate(lot.name) }, "Roll back to it")))));
   for (const select of [find("#first"), find("#second")]) {
@@ -41,7 +44,7 @@ async function load() {
     else if (select.id === "second" && lots.length > 1) select.value = lots[0].name;
     else if (lots.length) select.value = lots[Math.min(1, lots.length - 1)].name;
   }
-  await Promise.all([!chosen && lots.length ? show(active || lots[0].name) : null, compare(), showDays(), showTrail()]);
+  await Promise.all([!chosen && lots.length ? show(active || lots[0].name) : null, compare(), ...beside]);
 }
 
 async function show(name) {
@@ -52,7 +55,7 @@ async function show(name) {
   find("#detail-name").textContent = lot.name;
   find("#detail-judge").href = `/judge?lot=${encodeURIComponent(lot.name)}`;
   find("#detail-report").href = `/report?lot=${encodeURIComponent(lot.name)}`;
-  find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${lot.counts.scored} parts: ${lot.counts.passed} passed, ${lot.counts.failed} failed.`;
+  find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${counted(lot.counts.scored)} parts: ${counted(lot.counts.passed)} passed, ${counted(lot.counts.failed)} failed.`;
   find("#detail-sentence").textContent = lot.sentence;
   find("#detail-threshold").textContent = lot.threshold_sentence;
   showSelfTest(find("#detail-self-test"), lot.self_test, lot.planted_page ? `/planted?lot=${encodeURIComponent(lot.name)}` : null);
@@ -112,12 +115,13 @@ async function showDays() {
     const bar = make("span", { class: "share" }, make("i"));
     bar.firstChild.style.width = `${all ? (100 * each.failed) / all : 0}%`;
     return make("tr", {}, make("td", { "data-label": "Day" }, new Date(`${each.day}T12:00`).toLocaleDateString()), make("td", { "data-label": "Judged by", class: "wrap" }, reference(each.lot)),
-      make("td", { "data-label": "Passed", class: "number" }, String(each.passed)), make("td", { "data-label": "Failed", class: "number" }, String(each.failed)),
-      make("td", { "data-label": "Share failed" }, bar, make("span", { class: "number" }, all ? percent(each.failed / all) : "–")));
+      make("td", { "data-label": "Passed", class: "number" }, counted(each.passed)), make("td", { "data-label": "Failed", class: "number" }, counted(each.failed)),
+      make("td", { "data-label": "Share failed" }, make("span", {}, bar, make("span", { class: "number" }, all ? percent(each.failed / all) : "–"))));
   }));
 }
 
 async function showTrail() {
-  const { entries } = await api("GET", "/audit");
-  find("#trail").replaceChildren(...entries.map((entry) => make("li", {}, make("span", { class: "soft number" }, when(entry.at)), make("strong", {}, entry.operator ?? "–"), make("span", {}, entry.sentence))));
+  const { entries } = await api("GET", `/audit?limit=${trailed + 1}`);
+  find("#trail-more").hidden = entries.length <= trailed;
+  find("#trail").replaceChildren(...entries.slice(0, trailed).map((entry) => make("li", {}, make("span", { class: "soft number" }, when(entry.at)), make("strong", {}, entry.operator ?? "–"), make("span", {}, entry.sentence))));
 }

@@ -229,16 +229,18 @@ function evidence({ self_test: test, helps }) {
   return `Of ${test.planted} planted defects this lot finds ${test.found}${before}.`;
 }
 
+// After a shift only the parts since then belong to the new lot; Judge offers the older ones too.
 async function offerAgain() {
-  const [{ entries }, { active }] = [await api("GET", "/audit?limit=50"), await api("GET", "/state")];
+  const [{ entries }, { active }, { alarms }] = [await api("GET", "/audit?limit=50"), await api("GET", "/state"), await api("GET", "/alarms")];
   const before = entries.find((entry) => entry.kind === "accept" && entry.lot === draft.name)?.replaced;
-  const offer = before === undefined || active.name !== draft.name ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: before })}`);
+  const since = alarms.find((alarm) => alarm.lot === before && alarm.outcome === "another lot")?.since ?? "";
+  const offer = before === undefined || active.name !== draft.name ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: before, since })}`);
   find("#again").hidden = !offer?.images;
-  find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged` : "";
+  find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged${since ? ` since ${when(since)}` : ""}` : "";
   find("#again").onclick = () => attempt(async () => {
     const operator = await signed(`Judge ${offer.images} parts again with lot ${draft.name}?`, { button: "Judge again", note: `The verdicts of ${reference(before)} stay on record beside the new ones.` });
     if (!operator) return;
-    await api("POST", "/inspection/again", { operator, lot: before });
+    await api("POST", "/inspection/again", { operator, lot: before, since });
     location.assign("/judge");
   });
 }

@@ -12,9 +12,34 @@ function draw(tag, attributes, text) {
 // Drawn as wide as its place, so that letters keep their size on a phone.
 const roomFor = (svg, most) => Math.min(most, Math.max(300, Math.round(svg.clientWidth) || most));
 
+// And drawn anew when its place becomes wider or narrower.
+const places = new WeakMap();
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const { most, room, paint } = places.get(target);
+    if (roomFor(target, most) !== room) keepDrawn(target, most, paint);
+  }
+});
+
+function keepDrawn(svg, most, paint) {
+  const room = roomFor(svg, most);
+  places.set(svg, { most, room, paint });
+  widths.observe(svg);
+  return paint(room);
+}
+
 // groups: [{ values, className }]; returns the function that moves the threshold line.
-export function histogram(svg, groups, { label, digits = 4, range = [], axes = false }) {
-  const W = roomFor(svg, 760);
+export function histogram(svg, groups, options) {
+  let threshold = null;
+  let drawn;
+  keepDrawn(svg, 760, (room) => {
+    drawn = drawHistogram(svg, room, groups, options);
+    if (threshold !== null) drawn.move(threshold);
+  });
+  return { from: drawn.from, to: drawn.to, move(value) { threshold = value; drawn.move(value); } };
+}
+
+function drawHistogram(svg, W, groups, { label, digits = 4, range = [], axes = false }) {
   const all = [...groups.flatMap((group) => group.values), ...range];
   const low = Math.min(...all), high = Math.max(...all);
   const span = high - low || Math.abs(high) || 1;
@@ -62,9 +87,10 @@ export function histogram(svg, groups, { label, digits = 4, range = [], axes = f
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
 const CHART = { h: 230, left: 72, right: 12, top: 18, bottom: 44 };
-export function controlChart(svg, all, { label, when, pick, alarms = [] }) {
+export function controlChart(svg, all, options) { keepDrawn(svg, 1800, (room) => drawChart(svg, room, all, options)); }
+
+function drawChart(svg, w, all, { label, when, pick, alarms = [] }) {
   const { h, left, right, top, bottom } = CHART;
-  const w = roomFor(svg, 1800);
   const points = all.slice(-Math.floor((w - left - right) / 4));
   const ratio = (point) => Math.max(0, point.score) / point.threshold;
   const x = (i) => left + ((w - left - right) * (i + 0.5)) / points.length;
@@ -102,8 +128,10 @@ export function controlChart(svg, all, { label, when, pick, alarms = [] }) {
 }
 
 // The share of planted defects that were found, by size: { size (pixels), found, planted } each, and the curve through them.
-export function detectionCurve(svg, sizes, { label, a90, curve }) {
-  const w = roomFor(svg, 620), h = 240, left = 56, right = 14, top = 14, bottom = 48;
+export function detectionCurve(svg, sizes, options) { keepDrawn(svg, 620, (room) => drawCurve(svg, room, sizes, options)); }
+
+function drawCurve(svg, w, sizes, { label, a90, curve }) {
+  const h = 240, left = 56, right = 14, top = 14, bottom = 48;
   const low = Math.log(Math.max(0.5, Math.min(...sizes.map((each) => each.size)) * 0.8)), high = Math.log(Math.max(...sizes.map((each) => each.size)) * 1.25);
   const x = (size) => left + ((Math.log(size) - low) / (high - low || 1)) * (w - left - right);
   const y = (share) => top + (1 - share) * (h - top - bottom);

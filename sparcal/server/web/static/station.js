@@ -38,6 +38,7 @@ export function make(tag, properties = {}, ...children) {
 
 export const find = (selector) => document.querySelector(selector);
 export const number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
+export const counted = (value) => value.toLocaleString("en");
 export const percent = (value) => `${Number((100 * value).toPrecision(2))} %`;
 
 export function clock(text) {
@@ -103,6 +104,19 @@ export function signature(question, { always = true, button = "Sign", note = "",
       resolve({ operator: name, reason: reason ? why.value.trim() : null, parts: [...offers.querySelectorAll("input:checked")].map((box) => box.value) });
     }, { once: true });
   });
+}
+
+// What a new lot is called, or null if somebody goes back.
+export async function namedLot(note, suggestion = "") {
+  const dialog = find("#name-lot");
+  const input = dialog.querySelector("input");
+  dialog.querySelector("p").textContent = note;
+  input.value = suggestion;
+  dialog.returnValue = "";
+  dialog.showModal();
+  input.select();
+  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
+  return (dialog.returnValue === "go" && input.value.trim()) || null;
 }
 
 // Drop or pick images; they go up one after the other, so that they keep their order.

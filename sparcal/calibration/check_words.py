@@ -11,6 +11,7 @@ _TITLES = {
     "odd one out": "A bad part among them?",
     "shift": "Does the lot look different?",
     "alone": "Is one the only one of its kind?",
+    "outline": "Where the part is",
     "removed": "What calibration evens out",
     "expected benefit": "Will calibrating help?",
     "benefit": "Does calibrating help?",
@@ -18,7 +19,7 @@ _TITLES = {
     "threshold": "Threshold",
 }
 _PLAIN = {
-    ("number", "ok"): "Enough parts.",
+    ("number", "ok"): "Enough parts to calibrate.",
     ("number", "look"): "Few parts: show more if you can.",
     ("duplicates", "ok"): "No, every picture shows a part of its own.",
     ("duplicates", "stop"): "{parts} cannot count: the same part twice, or one the station was fitted on. Take it out.",
@@ -43,7 +44,11 @@ _PLAIN = {
     ("self-test", "ok"): "Most of them are.",
     ("self-test", "look"): "Too few are found, or too few parts were there to try: show more good parts.",
     ("threshold", "ok"): "The threshold keeps what was asked for.",
-    ("threshold", "look"): "Too few parts to promise what was asked for: the threshold is a careful guess.",
+    (
+        "threshold",
+        "look",
+    ): "Too few parts to promise what was asked for, so the threshold is a careful guess. With 8 parts "
+    "that is usual; 19 are enough for the default of 5 %.",
 }
 
 

@@ -1,0 +1,50 @@
+"""What a station and its lots take on disk and in memory, said with both numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparcal.detectors import PaDiM, SubspaceAD
+from sparcal.errors import DataError, FullDiskError
+from sparcal.station.space import require_space_for_lot, require_space_to_fit, values_of
+
+GRIDS = ((10, 10, 50), (5, 5, 100))  # 7,500 values
+
+
+def free(monkeypatch, disk, memory):
+    monkeypatch.setattr("sparcal.files.full_disk.shutil.disk_usage", lambda _: type("Usage", (), {"free": disk}))
+    monkeypatch.setattr("sparcal.memory.available_bytes", lambda: memory)
+
+
+def test_values_of_one_image():
+    assert values_of(GRIDS) == 7500
+
+
+def test_features_take_two_bytes_on_disk_and_twelve_in_memory(tmp_path, monkeypatch):
+    free(monkeypatch, 2 * 7500 * 30, 12 * 7500 * 100)
+    require_space_to_fit(tmp_path, GRIDS, SubspaceAD(), new=30, images=100)
+    with pytest.raises(FullDiskError, match="Keeping the features of 31 images needs about 465 kB at"):
+        require_space_to_fit(tmp_path, GRIDS, SubspaceAD(), new=31, images=100)
+    with pytest.raises(DataError, match="A station of 101 images needs about 9.1 MB of memory, got 9.0 MB free"):
+        require_space_to_fit(tmp_path, GRIDS, SubspaceAD(), new=30, images=101)
+
+
+def test_the_reference_of_all_images_counts_with_the_features_of_the_new_ones(tmp_path, monkeypatch):
+    grids, images, new = ((10, 10, 50),), 20, 5
+    gaussians = 8 * 100 * (50 + images * 50)  # a mean and one row per image, per cell in float64
+    free(monkeypatch, 2 * 5000 * new + gaussians, None)
+    require_space_to_fit(tmp_path, grids, PaDiM(), new=new, images=images)
+    with pytest.raises(
+        FullDiskError,
+        match="Keeping the features of 6 images and a reference of 20 needs about 900 kB at .*, got 890 kB",
+    ):
+        require_space_to_fit(tmp_path, grids, PaDiM(), new=new + 1, images=images)
+
+
+def test_a_lot_takes_a_reference_like_the_stations_and_its_correction(tmp_path, monkeypatch):
+    reference = tmp_path / "reference.safetensors"
+    reference.write_bytes(bytes(1000))
+    free(monkeypatch, 1000 + 4 * 7500 * 8, None)
+    require_space_for_lot(tmp_path, GRIDS, normals=8, reference=reference)
+    with pytest.raises(FullDiskError, match="A lot needs about 271 kB at .*, got 241 kB free: make room, or move"):
+        require_space_for_lot(tmp_path, GRIDS, normals=9, reference=reference)
