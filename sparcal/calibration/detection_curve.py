@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.calibration.log_scores import Floats
+from sparcal.settings import finite_number
 
 FEWEST = 12  # defects, and FEWEST_EACH of them found and missed, below which no curve is drawn
 FEWEST_EACH = 3
@@ -44,6 +45,14 @@ class DetectionCurve:
     sizes: tuple[float, ...]
     chances: tuple[float, ...]
     sentence: str
+
+    def at(self, pixels: float) -> float | None:
+        """The chance that a defect of this size is found; None without a curve.
+
+        Sizes that were not planted count as the nearest that was.
+        """
+        finite_number(pixels, "The size of a defect", above=0, hint="give its largest extent in pixels")
+        return float(np.interp(np.log(pixels), np.log(self.sizes), self.chances)) if self.sizes else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` gives the same curve back."""

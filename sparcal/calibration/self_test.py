@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparcal.calibration.chance_of_finding import ChanceOfFinding
 from sparcal.calibration.detection_curve import DetectionCurve, detection_curve
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ class SelfTest:
     def a90(self) -> float | None:
         """The size from which nine in ten defects are found, in pixels; None where no such size was planted."""
         return self.curve.a90
+
+    def chance_at(self, pixels: float, contrast: float | None = None) -> float:
+        """The chance that a defect like this is found.
+
+        Args:
+            pixels: largest extent of the defects that matter to you, in the camera's pixels.
+            contrast: by how many grey levels they differ from a good part, on average over their pixels. Without it, the
+                curve's chance for the size, or the share of all planted ones where there is no curve.
+        """
+        found = [one.found for one in self.defects]
+        if contrast is not None:
+            sizes, contrasts = [one.pixels for one in self.defects], [one.contrast for one in self.defects]
+            return ChanceOfFinding(sizes, contrasts, found).at(pixels, contrast)
+        on_curve = self.curve.at(pixels)
+        return float(np.mean(found)) if on_curve is None else on_curve
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` gives the same test back."""

@@ -12,10 +12,12 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
                      order statistic of the lot alone, for lots of at least SUPPORTED_FROM parts.
     lot with margin  only the lot speaks, and its samples are too few: the prediction limit of a normal distribution of
                      log scores, about the lot's own mean. The spread is the lot's and the station's, weighted by k - 1
-                     and BORROWED degrees of freedom. Normality is an assumption, and the threshold says so.
+                     and BORROWED degrees of freedom. Normality is an assumption, and the threshold says so. What needs
+                     none: the limit is never below the order statistic of the lot, or its highest score where the
+                     samples do not support the rate. A part that was verified as good is then not rejected, and no
+                     more than 1 / (k + 1) of the others on average, however their scores are distributed.
 
-A lower rate never gives a lower threshold: below SUPPORTED_FROM parts, the number that supports 5 %, the limit serves every rate;
-from there on it is never lower than the highest of the lot.
+A lower rate never gives a lower threshold.
 
 A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
 service the light has been shown once, so parts like it score between the highest in company and that: the middle counts
@@ -226,8 +228,7 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
     lone = int((counted != lot).sum())
     free, supported = reaches and lone == 0 and k >= SUPPORTED_FROM, 1 / (k + 1)
     if not free:
-        limit = prediction_limit(own, counted, rate)
-        value = max(limit, value) if k >= SUPPORTED_FROM else limit
+        value = max(prediction_limit(own, counted, rate), value)
     taken = max(value, floor)
     half = f", {lone} by half because nothing else was shown under its light" if lone else ""
     sentence = f"The lot's own {k} good parts count{half}: "

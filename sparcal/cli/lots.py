@@ -19,6 +19,7 @@ from sparcal.cli.fit import tell_left_out
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
+    from sparcal.station.lot import Lot
 
 Read = TypeVar("Read")
 CALIBRATED = "calibrated"  # in place of a number: the threshold that calibration set
@@ -147,6 +148,9 @@ def show(
     threshold: Annotated[
         str | None, typer.Option(help="Set the lot's image threshold by hand, or 'calibrated' to take its own back.")
     ] = None,
+    defect_size: Annotated[
+        float | None, typer.Option(help="Extent in pixels of the defects that matter: say how many of them are found.")
+    ] = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -161,13 +165,17 @@ def show(
             opened.set_threshold(name, wanted, operator=operator)
             tell_nameless(operator)
         shown = opened.own() if name is None else opened.lot(name)
+        chance = None if defect_size is None else _chance_at(shown, defect_size)
         rows = opened.compare(shown.name, against) if against is not None else []
     if as_json:
         limits = {"threshold": shown.threshold.to_json(), "pixel_threshold": shown.pixel_threshold.to_json()}
         effect = {"effect": asdict(shown.effect_of(shown.threshold.value))}
         given = {"left_out": opened.record.left_out} if shown.name is None else {}
+        asked = {} if chance is None else {"chance_at_size": chance}
         print_json(
-            {"compare": rows} if against is not None else {**shown.record.to_json(), **limits, **effect, **given}
+            {"compare": rows}
+            if against is not None
+            else {**shown.record.to_json(), **limits, **effect, **given, **asked}
         )
         return
     if against is not None:
@@ -178,9 +186,25 @@ def show(
     if shown.name is None:
         tell_left_out(opened)
     tell_lot(shown)
+    if chance is not None:
+        print_sentence(
+            f"Of defects that are {defect_size:g} pixels long {chance:.0%} are found, plain and faint ones together, if they "
+            "are like the planted ones of that size."
+        )
     print_table(
         _histogram(record.image.histogram(), shown.threshold.value), title="Scores of good parts behind the threshold"
     )
+
+
+def _chance_at(lot: Lot, pixels: float) -> float:
+    """How likely a defect of this size is found, at the threshold in force."""
+    from sparcal.errors import DataError
+
+    if lot.self_test is None:
+        raise DataError(
+            f"--defect-size needs a lot with planted defects, got {lot.title}, which has none: calibrate it from 3 parts or more."
+        )
+    return lot.self_test.chance_at(pixels)
 
 
 def _threshold(said: str) -> float | None:

@@ -40,6 +40,7 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     """One lot: what was taken, what it finds, and what every candidate would have been worth."""
     from sparcal.calibration.calibrate import calibrate
     from sparcal.calibration.defaults import AUTO, FALSE_REJECT
+    from sparcal.calibration.planted_parts import extent
     from sparcal.calibration.selection import CandidateCorrection, candidates
     from sparcal.corrections import STATION_REFERENCE
     from sparcal.station.calibrating import encode_parts, inputs_of
@@ -58,6 +59,7 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     limit, test = lot.thresholds[0], lot.self_test
     assert test is not None
     good, bad = scores[taken]
+    real = list(zip(judged.masks, drawn.contrasts, strict=False))
     rejected, shown = good > limit.value, np.array(drawn.shown[:JUDGED])
     return {
         "case": case.name,
@@ -67,6 +69,8 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
         "regret_halves": regret_by_halves(scores, taken),
         "found": float((bad > limit.value).mean()),
         "planted_found": test.found / test.planted,
+        "foretold_size": float(np.mean([test.chance_at(extent(mask)) for mask, _ in real])),
+        "foretold": float(np.mean([test.chance_at(extent(mask), contrast) for mask, contrast in real])),
         "planted_before": (test.before or 0) / test.planted,
         "rejected": float(rejected.mean()),
         "rejected_shown": float(rejected[shown].mean()) if shown.any() else None,

@@ -37,6 +37,8 @@ BOTTLES_TRAINED = 80
 LAMPS = 4  # over a lot of bottles; rendered parts have the five of the demonstration
 SHOWN_GOOD, SHOWN_BAD = 60, 63  # parts of a lot that are judged, at most
 
+Spoilt = tuple[list[Image], list[Mask], list[float]]
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -47,7 +49,7 @@ class Case:
         condition: how the lot was taken, one of CONDITIONS, or the day of the recording.
         load_train: images the station is fitted on.
         load_good: good parts of the lot, normals among them.
-        load_bad: defective parts of the lot and their masks.
+        load_bad: defective parts of the lot, their masks, and by how many grey levels each differs from a good part.
         lamps: number of the lamp over each good part; empty where all have one.
     """
 
@@ -56,7 +58,7 @@ class Case:
     condition: str
     load_train: Callable[[], list[Image]]
     load_good: Callable[[], list[Image]]
-    load_bad: Callable[[], tuple[list[Image], list[Mask]]]
+    load_bad: Callable[[], Spoilt]
     lamps: tuple[int, ...] = ()
 
     @property
@@ -68,7 +70,7 @@ class Case:
         return self.load_good()
 
     @cached_property
-    def spoilt(self) -> tuple[list[Image], list[Mask]]:
+    def spoilt(self) -> Spoilt:
         return self.load_bad()
 
     @property
@@ -78,6 +80,10 @@ class Case:
     @property
     def masks(self) -> list[Mask]:
         return self.spoilt[1]
+
+    @property
+    def contrasts(self) -> list[float]:
+        return self.spoilt[2]
 
     def forget(self) -> None:
         """Free the images of the lot; they are made again when asked for."""
@@ -97,6 +103,7 @@ class Drawn:
     good: list[Image]
     bad: list[Image]
     masks: list[Mask]
+    contrasts: list[float]
     shown: list[bool]
 
 
@@ -134,6 +141,7 @@ def draw(case: Case, k: int, seed: int) -> Drawn:
         good=[case.good[i] for i in order[k : k + SHOWN_GOOD]],
         bad=[case.bad[i] for i in bad],
         masks=[case.masks[i] for i in bad],
+        contrasts=[case.contrasts[i] for i in bad],
         shown=[lamps[i] in over_normals for i in order[k : k + SHOWN_GOOD]],
     )
 
@@ -167,21 +175,17 @@ def rendered_case(product: ProductName, condition: str, seed: int, train: Callab
         parts = [render_part(s, light=over[i], product=product, shift=shift, size=SIZE) for i, s in enumerate(seeds)]
         return [part.image for part in parts]
 
-    def bad() -> tuple[list[Image], list[Mask]]:
-        parts = [
-            render_part(
-                s,
-                light=over[GOOD + i],
-                product=product,
-                defect=kinds[i % len(kinds)],
-                strength=float(strengths[i]),
-                extent=float(extents[i]),
-                shift=shift,
-                size=SIZE,
-            )
-            for i, s in enumerate(part_seeds(seed, 20 + number, BAD))
-        ]
-        return [part.image for part in parts], [part.mask for part in parts]
+    def bad() -> Spoilt:
+        def spoil(i: int, s: int) -> tuple[Image, Mask, float]:
+            at = {"light": over[GOOD + i], "product": product, "shift": shift, "size": SIZE}
+            kind, strength, extent = kinds[i % len(kinds)], float(strengths[i]), float(extents[i])
+            part, sound = render_part(s, defect=kind, strength=strength, extent=extent, **at), render_part(s, **at)
+            return part.image, part.mask, contrast_between(part.image, sound.image, part.mask)
+
+        images, masks, contrasts = zip(
+            *(spoil(i, s) for i, s in enumerate(part_seeds(seed, 20 + number, BAD))), strict=True
+        )
+        return list(images), list(masks), list(contrasts)
 
     return Case(f"{product}, {condition}", product, condition, train, good, bad, tuple(numbers[:GOOD]))
 
@@ -207,10 +211,10 @@ def bottle_cases(folder: Path, seed: int) -> list[Case]:
         def good() -> list[Image]:
             return [relight(read_photograph(path), over[i], seed=i) for i, path in enumerate(sound)]
 
-        def bad() -> tuple[list[Image], list[Mask]]:
+        def bad() -> Spoilt:
             first = len(sound)
             images = [relight(read_photograph(path), over[first + i], seed=first + i) for i, path in enumerate(spoilt)]
-            return images, [move_mask(read_mask(path), shift) for path in spoilt]
+            return with_contrasts(images, [move_mask(read_mask(path), shift) for path in spoilt])
 
         return Case(f"bottle, {condition}", "bottle", condition, train, good, bad, tuple(numbers[: len(sound)]))
 
@@ -232,7 +236,7 @@ def cube_cases(folder: Path) -> list[Case]:
             condition,
             train,
             lambda: [read_photograph(path) for path in sound],
-            lambda: ([read_photograph(path) for path in spoilt], [read_mask(path) for path in spoilt]),
+            lambda: with_contrasts([read_photograph(path) for path in spoilt], [read_mask(path) for path in spoilt]),
         )
 
     return [case("0210", "same day"), case("0214", "four days later")]
@@ -264,3 +268,20 @@ def read_mask(path: Path) -> Mask:
     with Photograph.open(path.parents[2] / "ground_truth" / kind / f"{path.stem}_mask.png") as opened:
         opened.thumbnail((LARGEST, LARGEST), Photograph.Resampling.NEAREST)
         return np.asarray(opened.convert("L")) > 127
+
+
+def with_contrasts(images: list[Image], masks: list[Mask]) -> Spoilt:
+    """Photographs of bad parts with the contrasts of their defects, against what the surroundings suggest in their place."""
+    import cv2
+
+    contrasts = [
+        contrast_between(image, cv2.inpaint(image, mask.astype(np.uint8), 3, cv2.INPAINT_TELEA), mask)
+        for image, mask in zip(images, masks, strict=True)
+    ]
+    return images, masks, contrasts
+
+
+def contrast_between(spoilt: Image, sound: Image, mask: Mask) -> float:
+    """By how many grey levels the pixels of a defect differ from the same part without it, on average; 1 at least."""
+    change = np.abs(spoilt.astype(np.int16) - sound)[mask]
+    return max(1.0, float(change.mean())) if len(change) else 1.0

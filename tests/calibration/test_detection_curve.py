@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparcal.calibration.detection_curve import DetectionCurve, chance, detection_curve, log_likelihood
+from sparcal.errors import DataError
 
 
 def planted(n, rng, low=5.0, high=100.0):
@@ -129,3 +130,20 @@ def test_a_curve_survives_json():
     a = planted(80, rng)
     curve = detection_curve(a.tolist(), tried(a, (np.log(20), 0.3, 1.0), 0.05, rng).tolist(), floor=0.05)
     assert DetectionCurve.from_json(curve.to_json()) == curve
+
+
+def test_the_chance_at_a_size_is_the_curves():
+    rng, parameters = np.random.default_rng(6), (np.log(20), 0.3, 1.0)
+    a = planted(4000, rng)
+    curve = detection_curve(a.tolist(), tried(a, parameters, 0.05, rng).tolist(), floor=0.05)
+    for size in (8.0, 20.0, 33.3):
+        assert curve.at(size) == pytest.approx(float(chance(np.array([size]), np.array(parameters), 0.05)[0]), abs=0.03)
+    assert curve.at(1.0) == curve.chances[0], "sizes that were not planted count as the nearest"
+    assert curve.at(9999.0) == curve.chances[-1]
+    assert detection_curve([], [], floor=0.05).at(20.0) is None
+
+
+@pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf"), "20"])
+def test_a_size_that_is_none_is_refused(size):
+    with pytest.raises(DataError, match="The size of a defect must be"):
+        detection_curve([], [], floor=0.05).at(size)

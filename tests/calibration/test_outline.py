@@ -63,7 +63,38 @@ def test_a_surface_that_fills_the_image_counts_as_a_whole():
 def test_equal_cells_have_no_outline():
     outline = find_outline(Features((torch.ones(3, 8, 8, 4),)))
     assert outline.cells.all()
-    assert outline.sentence == "The part has no outline that stands out from the corners: all of the image counts."
+    assert outline.sentence == (
+        "The part has no outline that stands out from the corners or from what stays the same: all of the image counts."
+    )
+
+
+def before_a_scene(varies, n=12, changes=4.0):
+    """A scene whose corners all differ, the same in every image but for noise, and cells, (h, w), that change."""
+    h, w = varies.shape
+    random = torch.Generator().manual_seed(2)
+    still = 3 * torch.randn(h, w, 16, generator=random)
+    noise = torch.randn(n, h, w, 16, generator=random)
+    return Features((still + noise * (0.2 * torch.from_numpy(1 + (changes - 1) * varies)[..., None]).float(),))
+
+
+def test_before_a_scene_the_part_is_what_changes():
+    part = disc(24, 24, 0.35)
+    outline = find_outline(before_a_scene(part))
+    assert (outline.cells & part).sum() / (outline.cells | part).sum() > 0.7
+    share = f"{outline.cells.mean():.0%}"
+    assert outline.sentence == f"The part covers {share} of the image, by what changes from image to image."
+
+
+@pytest.mark.parametrize(
+    "grids",
+    [
+        before_a_scene(~disc(24, 24, 0.35)),  # a belt that moves behind a part that always looks the same
+        before_a_scene(disc(24, 24, 0.35), changes=1.3),  # light that varies a little over a surface
+        before_a_scene(disc(24, 24, 0.35), n=4),  # too few images to tell
+    ],
+)
+def test_what_changes_is_no_part_where_the_edges_do_or_hardly_anything_does(grids):
+    assert find_outline(grids).cells.all()
 
 
 def test_an_outline_that_is_too_small_does_not_count():

@@ -202,21 +202,37 @@ def test_eight_samples_say_what_they_cannot_support():
     assert "without that assumption 8 samples support 11.1% on average" in threshold.sentence
 
 
-def test_a_limit_below_some_of_the_samples_counts_them_in_its_ceiling():
-    lot = np.array([1.0, 1, 1, 1, 1, 1, 1, 5.0])
-    threshold = find_threshold(gamma(60, 1, 0.5), lot, 0.1)
-    below = int((lot <= threshold.value).sum())
-    assert below == 7
+def test_a_lone_part_above_the_threshold_counts_in_its_ceiling():
+    lot = np.array([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 5.0])
+    threshold = find_threshold(gamma(60, 1, 0.5), lot, 0.1, alone=[False] * 7 + [True])
+    assert int((lot <= threshold.value).sum()) == 7
     assert threshold.ceiling == ceiling(8, 7)
     assert threshold.supported == pytest.approx(2 / 9)
 
 
 @pytest.mark.parametrize("k", [8, SUPPORTED_FROM - 1])
-def test_few_parts_keep_to_the_limit_at_every_rate(k):
+@pytest.mark.parametrize("rate", [0.4, 0.2, 0.05])
+def test_few_parts_keep_to_the_limit_and_to_their_own_order_statistic(k, rate):
     own, lot = gamma(60, 1), gamma(k, 2, 2.0)
-    threshold = find_threshold(own, lot, 0.2)  # one in five: an order statistic would reach
+    threshold = find_threshold(own, lot, rate)
     assert (threshold.basis, threshold.free) == ("lot with margin", False)
-    assert threshold.value == prediction_limit(own, lot, 0.2)
+    rank = conformal_rank(k, rate)
+    highest = np.sort(lot)[-1 if rank is None else rank - 1]
+    assert threshold.value == max(prediction_limit(own, lot, rate), highest)
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=3, max_size=32), st.floats(0.001, 0.11), st.integers(0, 99))
+def test_no_part_that_was_shown_to_be_good_is_rejected_where_the_parts_do_not_support_the_rate(lot, rate, seed):
+    threshold = find_threshold(gamma(40, seed), lot, rate)
+    if threshold.basis == "lot with margin":
+        assert max(lot) <= threshold.value
+
+
+def test_however_scores_are_distributed_no_more_than_one_in_k_plus_one_is_rejected_on_average():
+    rng, k, lots = np.random.default_rng(0), 8, 2000
+    own, heavy = gamma(40, 0), np.exp(rng.standard_t(2, size=(lots, k + 1)))  # far from normal, even as logarithms
+    rejected = [parts[k] > find_threshold(own, parts[:k], 0.05).value for parts in heavy]
+    assert np.mean(rejected) <= 1 / (k + 1) + 3 * np.sqrt(0.1 / lots)  # three standard errors
 
 
 def test_enough_parts_put_no_limit_below_their_highest():
@@ -232,8 +248,8 @@ def test_a_part_that_stands_alone_counts_by_half_for_the_threshold_and_in_full_f
     lot, alone = np.append(company, lone), [False] * 7 + [True]
     halfway = np.append(company, np.sqrt(lone * company.max()))
     threshold = find_threshold(own, lot, 0.05, alone=alone)
-    assert threshold.value == pytest.approx(prediction_limit(own, halfway, 0.05))
-    assert prediction_limit(own, company, 0.05) < threshold.value < prediction_limit(own, lot, 0.05)
+    assert threshold.value == pytest.approx(max(prediction_limit(own, halfway, 0.05), halfway.max()))
+    assert prediction_limit(own, company, 0.05) < threshold.value < lone
     assert (threshold.basis, threshold.free, threshold.lot) == ("lot with margin", False, 8)
     assert threshold.supported == pytest.approx(2 / 9)  # the lone part lies above it, and may not be the last
     assert threshold.ceiling == ceiling(8, 7)
@@ -250,7 +266,7 @@ def test_scores_that_are_not_positive_are_halved_by_their_difference():
     own, lot = gamma(60, 1) - 2, np.append(gamma(7, 2) - 2, 4.0)
     halfway = np.append(lot[:7], (4.0 + lot[:7].max()) / 2)
     threshold = find_threshold(own, lot, 0.05, alone=[False] * 7 + [True])
-    assert threshold.value == pytest.approx(max(prediction_limit(own, halfway, 0.05), np.sort(own)[57]))
+    assert threshold.value == pytest.approx(max(prediction_limit(own, halfway, 0.05), halfway.max(), np.sort(own)[57]))
 
 
 def test_a_lot_with_parts_alone_is_neither_pooled_nor_free():

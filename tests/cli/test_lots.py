@@ -50,6 +50,16 @@ def test_a_threshold_moved_by_hand_shows_what_it_does(station, capsys):
     assert f"<- {limit:.4g}" in said
 
 
+def test_the_chance_of_finding_defects_of_a_size_is_said(station, capsys):
+    chance = shown(station, capsys, "--defect-size", "40")["chance_at_size"]
+    assert 0 < shown(station, capsys, "--defect-size", "3")["chance_at_size"] <= chance <= 1
+    assert run(["show", station, "--defect-size", "40"]) == 0
+    assert f"Of defects that are 40 pixels long {chance:.0%} are found" in " ".join(capsys.readouterr().out.split())
+    assert "chance_at_size" not in shown(station, capsys)
+    assert run(["show", station, "--defect-size", "0"]) == 2
+    assert "The size of a defect must be" in capsys.readouterr().err
+
+
 def test_a_file_gets_everything_that_is_said_about_a_lot(station, capsys):
     capsys.readouterr()
     assert run(["show", station]) == 0
