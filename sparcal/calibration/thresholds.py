@@ -12,20 +12,21 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
                      order statistic of the lot alone, for lots of at least SUPPORTED_FROM parts.
     lot with margin  only the lot speaks, and its samples are too few: the prediction limit of a normal distribution of
                      log scores, about the lot's own mean. The spread is the lot's and the station's, weighted by k - 1
-                     and BORROWED degrees of freedom. Normality is an assumption, and the threshold says so. What needs
-                     none: the limit is never below the order statistic of the lot, or its highest score where the
-                     samples do not support the rate. A part that was verified as good is then not rejected, and no
-                     more than 1 / (k + 1) of the others on average, however their scores are distributed.
+                     and BORROWED degrees of freedom. Normality is an assumption, and the threshold says so. The limit
+                     is never below the order statistic of the lot, which needs no assumption, or its highest score
+                     where the samples do not support the rate: a part that was verified as good is not rejected.
 
 A lower rate never gives a lower threshold.
 
 A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
 service the light has been shown once, so parts like it score between the highest in company and that: the middle counts
-for where the threshold lies, and the score itself for what cannot be promised (`supported`, `ceiling`).
+for where the threshold lies, and the score itself for what cannot be promised (`supported`, `ceiling`). A part whose score
+the others would let one part in a thousand reach is taken for such a part too, whatever sets it apart; one odd part among
+eight would otherwise let every defect pass.
 
 What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
 not expected to look better than training parts. But nobody has verified those one by one, and one odd part among them must
-not set the threshold of every lot: for all but the pool, each counts as OWN_AT_MOST times the highest of the lot at most.
+not set the threshold of every lot: for all but the pool, each counts as OWN_AT_MOST times the highest in company at most.
 
 A rate that holds on average is not yet one that holds for the lot at hand: the samples may have been lucky. The share of
 all parts above the r-th smallest of n samples follows a beta distribution with n + 1 - r and r, whatever theirs is, so
@@ -40,6 +41,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparcal.calibration.log_scores import Floats, are_ratios, forward, prediction_limit
 from sparcal.errors import DataError
@@ -52,7 +54,8 @@ EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by le
 SIGNIFICANT = 0.05
 SUPPORTED_FROM = 19  # parts of a lot from which on its order statistics count: so many support a rate of 5 %
 OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
-IN_COMPANY = 4  # parts in company without which those that stand alone count in full
+APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
+IN_COMPANY = 4  # parts in company without which those that stand apart count in full
 BINS = 24
 
 
@@ -108,11 +111,13 @@ def find_threshold(
     if len(theirs) == 0 or len(mine) == 0:
         only: Basis = "own" if len(mine) else "lot"
         return _from_one(mine if len(mine) else theirs, only, false_reject)
-    near = np.minimum(mine, OWN_AT_MOST * theirs.max()) if are_ratios(mine, theirs) else mine
+    apart = stand_apart(mine, theirs, alone)
+    highest = theirs[~apart].max()
+    near = np.minimum(mine, OWN_AT_MOST * highest) if are_ratios(mine, theirs) else mine
     differ = chance_of_difference(theirs, near)
-    if sum(alone) == 0 and differ < SIGNIFICANT:
+    if sum(alone) == 0 and not apart.any() and differ < SIGNIFICANT:
         return _from_pool(mine, theirs, false_reject, differ)
-    return _from_lot(near, theirs, false_reject, differ, _allow_for_alone(theirs, alone))
+    return _from_lot(near, theirs, false_reject, differ, _halfway(theirs, apart))
 
 
 def by_hand(value: float) -> Threshold:
@@ -230,7 +235,7 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
     if not free:
         value = max(prediction_limit(own, counted, rate), value)
     taken = max(value, floor)
-    half = f", {lone} by half because nothing else was shown under its light" if lone else ""
+    half = f", {lone} by half because nothing else that was shown is like it" if lone else ""
     sentence = f"The lot's own {k} good parts count{half}: "
     if free:
         sentence += _kept(rate, most)
@@ -250,16 +255,27 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
     return Threshold(taken, basis, rate, supported, most, free, len(own), k, differ, sentence)
 
 
-def _allow_for_alone(lot: Floats, alone: Sequence[bool]) -> Floats:
-    """The scores with those of parts that stand alone brought halfway to the highest in company."""
-    lone = np.asarray(alone, bool) if sum(alone) else np.zeros(len(lot), bool)
-    if not lone.any() or len(lot) - lone.sum() < IN_COMPANY:
-        return lot
+def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool]) -> NDArray[np.bool_]:
+    """Which of the lot's parts stand apart: `alone` under their light, or with a score that the others do not explain.
+
+    None where too few would be left in company. From SUPPORTED_FROM parts on the lot's order statistics need no such help.
+    """
+    apart = np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
+    highest = int(np.argmax(lot))
+    if IN_COMPANY < len(lot) < SUPPORTED_FROM:
+        others = np.delete(lot, highest)
+        capped = np.minimum(own, OWN_AT_MOST * others.max()) if are_ratios(own, lot) else own
+        apart = apart | (lot > prediction_limit(capped, others, APART)) & (np.arange(len(lot)) == highest)
+    return apart if len(lot) - apart.sum() >= IN_COMPANY else np.zeros(len(lot), bool)
+
+
+def _halfway(lot: Floats, apart: NDArray[np.bool_]) -> Floats:
+    """The scores with those of parts that stand apart brought halfway to the highest in company."""
     ratios = are_ratios(lot)
     scores = forward(lot, ratios=ratios)
-    highest = scores[~lone].max()
-    scores = np.where(lone & (scores > highest), (scores + highest) / 2, scores)
-    return np.exp(scores) if ratios else scores
+    highest = scores[~apart].max()
+    scores = np.where(apart & (scores > highest), (scores + highest) / 2, scores)
+    return np.where(apart, np.exp(scores) if ratios else scores, lot)
 
 
 def _percent(share: float) -> str:

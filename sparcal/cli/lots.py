@@ -151,6 +151,9 @@ def show(
     defect_size: Annotated[
         float | None, typer.Option(help="Extent in pixels of the defects that matter: say how many of them are found.")
     ] = None,
+    defect_contrast: Annotated[
+        float | None, typer.Option(help="With --defect-size: by how many grey levels they differ from a good part.")
+    ] = None,
     operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -165,7 +168,7 @@ def show(
             opened.set_threshold(name, wanted, operator=operator)
             tell_nameless(operator)
         shown = opened.own() if name is None else opened.lot(name)
-        chance = None if defect_size is None else _chance_at(shown, defect_size)
+        chance = _chance_at(shown, defect_size, defect_contrast)
         rows = opened.compare(shown.name, against) if against is not None else []
     if as_json:
         limits = {"threshold": shown.threshold.to_json(), "pixel_threshold": shown.pixel_threshold.to_json()}
@@ -187,24 +190,28 @@ def show(
         tell_left_out(opened)
     tell_lot(shown)
     if chance is not None:
+        like = "plain and faint ones together" if defect_contrast is None else f"{defect_contrast:g} grey levels strong"
         print_sentence(
-            f"Of defects that are {defect_size:g} pixels long {chance:.0%} are found, plain and faint ones together, if they "
-            "are like the planted ones of that size."
+            f"Of defects that are {defect_size:g} pixels long, {like}, {chance:.0%} are found, if they are like the planted ones."
         )
     print_table(
         _histogram(record.image.histogram(), shown.threshold.value), title="Scores of good parts behind the threshold"
     )
 
 
-def _chance_at(lot: Lot, pixels: float) -> float:
-    """How likely a defect of this size is found, at the threshold in force."""
+def _chance_at(lot: Lot, pixels: float | None, contrast: float | None) -> float | None:
+    """How likely a defect of this size is found, at the threshold in force; None where no size was asked about."""
     from sparcal.errors import DataError
 
+    if pixels is None:
+        if contrast is not None:
+            raise DataError("--defect-contrast needs --defect-size beside it, got none: give their extent in pixels.")
+        return None
     if lot.self_test is None:
         raise DataError(
             f"--defect-size needs a lot with planted defects, got {lot.title}, which has none: calibrate it from 3 parts or more."
         )
-    return lot.self_test.chance_at(pixels)
+    return lot.self_test.chance_at(pixels, contrast)
 
 
 def _threshold(said: str) -> float | None:

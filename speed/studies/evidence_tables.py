@@ -9,7 +9,7 @@ import numpy as np
 
 
 def tables(rows: list[dict[str, Any]]) -> str:
-    """What was taken and what it is worth; thresholds and forecasts; hidden bad parts; the goals."""
+    """What was taken and what it is worth; how the goals fare; hidden bad parts."""
     lots = [row for row in rows if "taken" in row]
     hidden = [row for row in rows if "bad" in row]
     judged = [_choices(lots), _goals(lots)] if lots else []
@@ -18,15 +18,15 @@ def tables(rows: list[dict[str, Any]]) -> str:
 
 def _choices(lots: list[dict[str, Any]]) -> str:
     lines = [
-        "| host | lot | k | taken | AUROC (best, own) | AU-PRO (own) | found | planted found (before) | good rejected |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| host | lot | k | taken | AUROC (best, own) | AU-PRO (own) | found | foretold | planted found (before) | good rejected |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in lots:
         (area, pro), worth = row["worth"][row["taken"]], row["worth"].values()
         own = row["worth"]["identity"]
         lines.append(
             f"| {row['host']} | {row['case']} | {row['k']} | {row['taken']} | {area:.1f} ({max(a for a, _ in worth):.1f}, "
-            f"{own[0]:.1f}) | {pro:.1f} ({own[1]:.1f}) | {row['found']:.0%} | "
+            f"{own[0]:.1f}) | {pro:.1f} ({own[1]:.1f}) | {row['found']:.0%} | {row['foretold']:.0%} | "
             f"{row['planted_found']:.0%} ({row['planted_before']:.0%}) | {row['rejected']:.0%} |"
         )
     return "\n".join(lines)
@@ -34,9 +34,9 @@ def _choices(lots: list[dict[str, Any]]) -> str:
 
 def _goals(lots: list[dict[str, Any]]) -> str:
     lines = [
-        "| lots | n | regret mean, worst | without hindsight | below own, worst | planted - truly found: mean absolute, mean "
-        "| good rejected: mean, worst | under lamps shown | above their bound |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| lots | n | regret mean, worst | without hindsight | below own, worst | foretold - truly found: mean absolute, mean "
+        "| by size alone | planted - truly found | good rejected: mean, worst | under lamps shown | above their bound |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in lots:
@@ -46,17 +46,24 @@ def _goals(lots: list[dict[str, Any]]) -> str:
         area = np.array([row["worth"][row["taken"]][0] for row in group])
         best = np.array([max(a for a, _ in row["worth"].values()) for row in group])
         own = np.array([row["worth"]["identity"][0] for row in group])
-        gap = np.array([row["planted_found"] - row["found"] for row in group])
+        gaps = " | ".join(
+            _gap([row[by] - row["found"] for row in group]) for by in ("foretold", "foretold_size", "planted_found")
+        )
         rejected = np.array([row["rejected"] for row in group])
         halves = np.array([row["regret_halves"] for row in group])
         shown = np.array([row["rejected_shown"] for row in group if row["rejected_shown"] is not None])
         above = sum(row["rejected"] > row["ceiling"] for row in group)
         lines.append(
             f"| {name} | {len(group)} | {(best - area).mean():.1f}, {(best - area).max():.1f} | "
-            f"{halves.mean():.1f}, {halves.max():.1f} | {(own - area).max():.1f} | {np.abs(gap).mean():.1%}, {gap.mean():+.1%} | "
+            f"{halves.mean():.1f}, {halves.max():.1f} | {(own - area).max():.1f} | {gaps} | "
             f"{rejected.mean():.1%}, {rejected.max():.0%} | {shown.mean():.1%}, {shown.max():.0%} | {above} |"
         )
     return "\n".join(lines)
+
+
+def _gap(differences: list[float]) -> str:
+    """How far forecasts lie from the truth: mean absolute, and mean."""
+    return f"{np.abs(differences).mean():.1%}, {np.mean(differences):+.1%}"
 
 
 def _hidden(rows: list[dict[str, Any]]) -> str:

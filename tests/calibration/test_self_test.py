@@ -8,6 +8,7 @@ from math import comb
 import pytest
 import torch
 
+from sparcal.calibration.chance_of_finding import ChanceOfFinding
 from sparcal.calibration.held_out import HeldOut, PartScores
 from sparcal.calibration.planted_kinds import KINDS
 from sparcal.calibration.self_test import SelfTest, at_threshold, chance_of_fewer, count_found, self_test
@@ -106,3 +107,13 @@ def test_the_chance_of_fewer_is_the_share_of_all_ways_to_draw_them(found, plante
         comb(planted, i) * comb(earlier_planted, hits - i) for i in range(found + 1) if hits - i <= earlier_planted
     )
     assert chance_of_fewer(found, planted, earlier, earlier_planted) == pytest.approx(ways / comb(total, hits))
+
+
+def test_the_chance_at_a_size_is_the_curves_and_with_a_contrast_that_of_both():
+    result = judged()
+    assert result.chance_at(20.0) == result.curve.at(20.0)
+    sizes, contrasts, found = zip(*((one.pixels, one.contrast, one.found) for one in result.defects), strict=True)
+    assert result.chance_at(20.0, 30.0) == ChanceOfFinding(sizes, contrasts, found).at(20.0, 30.0)
+    everything = judged(thresholds=(-1.0, 0.7))
+    assert everything.curve.sizes == ()
+    assert everything.chance_at(20.0) == 1.0, "without a curve the share of all that were planted"

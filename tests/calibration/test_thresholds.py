@@ -12,6 +12,7 @@ from scipy import stats
 
 from sparcal.calibration.log_scores import prediction_limit
 from sparcal.calibration.thresholds import (
+    APART,
     EQUIVALENT,
     OWN_AT_MOST,
     SIGNIFICANT,
@@ -24,6 +25,7 @@ from sparcal.calibration.thresholds import (
     find_threshold,
     histogram,
     power_of_agreement,
+    stand_apart,
 )
 from sparcal.errors import DataError
 
@@ -222,17 +224,33 @@ def test_few_parts_keep_to_the_limit_and_to_their_own_order_statistic(k, rate):
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=3, max_size=32), st.floats(0.001, 0.11), st.integers(0, 99))
-def test_no_part_that_was_shown_to_be_good_is_rejected_where_the_parts_do_not_support_the_rate(lot, rate, seed):
-    threshold = find_threshold(gamma(40, seed), lot, rate)
+def test_no_part_that_was_shown_to_be_good_is_rejected_unless_it_stands_apart(lot, rate, seed):
+    own, scores = gamma(40, seed), np.array(lot)
+    threshold, apart = find_threshold(own, lot, rate), stand_apart(own, scores, [])
     if threshold.basis == "lot with margin":
-        assert max(lot) <= threshold.value
+        assert scores[~apart].max() <= threshold.value
 
 
-def test_however_scores_are_distributed_no_more_than_one_in_k_plus_one_is_rejected_on_average():
-    rng, k, lots = np.random.default_rng(0), 8, 2000
-    own, heavy = gamma(40, 0), np.exp(rng.standard_t(2, size=(lots, k + 1)))  # far from normal, even as logarithms
-    rejected = [parts[k] > find_threshold(own, parts[:k], 0.05).value for parts in heavy]
-    assert np.mean(rejected) <= 1 / (k + 1) + 3 * np.sqrt(0.1 / lots)  # three standard errors
+def test_one_part_that_the_others_do_not_explain_counts_by_half_too():
+    own, company = gamma(60, 1), gamma(7, 2, 2.0)
+    lot = np.append(company, 9.0)
+    assert list(stand_apart(own, lot, [])) == [False] * 7 + [True]
+    assert find_threshold(own, lot, 0.05) == find_threshold(own, lot, 0.05, alone=[False] * 7 + [True])
+
+
+def test_a_part_within_what_the_others_explain_does_not_stand_apart():
+    own, company = gamma(60, 1), gamma(7, 2, 2.0)
+    limit = prediction_limit(np.minimum(own, OWN_AT_MOST * company.max()), company, APART)
+    for factor, apart in ((0.999, False), (1.001, True)):
+        assert stand_apart(own, np.append(company, factor * limit), []).any() == apart
+    assert not stand_apart(own, np.append(gamma(SUPPORTED_FROM - 1, 2, 2.0), 99.0), []).any(), "enough to speak alone"
+    assert not stand_apart(own, np.append(gamma(3, 2, 2.0), 99.0), []).any(), "too few to tell which one is odd"
+
+
+def test_good_parts_of_one_distribution_hardly_ever_stand_apart():
+    own = gamma(40, 0)
+    apart = [stand_apart(own, gamma(8, 1000 + seed), []).any() for seed in range(2000)]
+    assert np.mean(apart) < 8 * APART + 3 * np.sqrt(8 * APART / 2000)
 
 
 def test_enough_parts_put_no_limit_below_their_highest():
@@ -253,7 +271,7 @@ def test_a_part_that_stands_alone_counts_by_half_for_the_threshold_and_in_full_f
     assert (threshold.basis, threshold.free, threshold.lot) == ("lot with margin", False, 8)
     assert threshold.supported == pytest.approx(2 / 9)  # the lone part lies above it, and may not be the last
     assert threshold.ceiling == ceiling(8, 7)
-    assert "own 8 good parts count, 1 by half because nothing else was shown under its light: " in threshold.sentence
+    assert "own 8 good parts count, 1 by half because nothing else that was shown is like it: " in threshold.sentence
 
 
 def test_a_part_that_stands_alone_below_the_others_counts_as_it_is():

@@ -54,10 +54,32 @@ def test_the_chance_of_finding_defects_of_a_size_is_said(station, capsys):
     chance = shown(station, capsys, "--defect-size", "40")["chance_at_size"]
     assert 0 < shown(station, capsys, "--defect-size", "3")["chance_at_size"] <= chance <= 1
     assert run(["show", station, "--defect-size", "40"]) == 0
-    assert f"Of defects that are 40 pixels long {chance:.0%} are found" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Of defects that are 40 pixels long, plain and faint ones together, {chance:.0%} are found" in said
     assert "chance_at_size" not in shown(station, capsys)
-    assert run(["show", station, "--defect-size", "0"]) == 2
-    assert "The size of a defect must be" in capsys.readouterr().err
+
+
+def test_contrast_makes_the_chance_of_a_size_sharper(station, capsys):
+    faint, plain = (
+        shown(station, capsys, "--defect-size", "20", "--defect-contrast", grey)["chance_at_size"]
+        for grey in ("3", "80")
+    )
+    assert 0 <= faint < plain <= 1
+    assert run(["show", station, "--defect-size", "20", "--defect-contrast", "80"]) == 0
+    assert f"20 pixels long, 80 grey levels strong, {plain:.0%} are found" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--defect-size", "0"], "The size of a defect must be"),
+        (["--defect-size", "20", "--defect-contrast", "300"], "The contrast of a defect must be"),
+        (["--defect-contrast", "30"], "--defect-contrast needs --defect-size beside it, got none"),
+    ],
+)
+def test_defects_that_cannot_be_are_refused(station, words, message, capsys):
+    assert run(["show", station, *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_file_gets_everything_that_is_said_about_a_lot(station, capsys):

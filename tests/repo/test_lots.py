@@ -12,7 +12,7 @@ from PIL import Image
 from sparcal.errors import DataError
 from sparcal.rendering.products import PRODUCTS
 from speed.studies import lots
-from speed.studies.lots import CONDITIONS, Case, cases, draw, mixed
+from speed.studies.lots import CONDITIONS, Case, cases, contrast_between, draw, mixed, with_contrasts
 from speed.studies.relight import Recipe, draw_recipe, draw_shift, move_mask, relight
 
 
@@ -60,6 +60,8 @@ def test_every_product_meets_every_condition() -> None:
     case = found[2]
     assert (len(case.train), len(case.good), len(case.bad), len(case.masks)) == (2, 10, 9, 9)
     assert all(mask.any() and mask.shape == image.shape[:2] for mask, image in zip(case.masks, case.bad, strict=True))
+    assert len(case.contrasts) == 9
+    assert 1 <= min(case.contrasts) < max(case.contrasts) < 128
 
 
 def test_nothing_is_rendered_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +95,9 @@ def test_a_case_is_the_same_from_its_seed_and_after_forgetting() -> None:
 def test_draw_splits_the_good_parts_at_random_and_keeps_masks_with_their_parts() -> None:
     images = [np.full((2, 2, 3), number, np.uint8) for number in range(100)]
     masks = [np.full((2, 2), number % 2 == 0) for number in range(100)]
-    case = Case("numbers", "numbers", "unshifted", list, lambda: images, lambda: (images, masks))
+    case = Case(
+        "numbers", "numbers", "unshifted", list, lambda: images, lambda: (images, masks, [float(i) for i in range(100)])
+    )
     drawn = draw(case, 8, 0)
     numbers = [int(image[0, 0, 0]) for image in (*drawn.normals, *drawn.good)]
     assert (len(drawn.normals), len(drawn.good), len(drawn.bad)) == (8, 60, 63)
@@ -102,11 +106,22 @@ def test_draw_splits_the_good_parts_at_random_and_keeps_masks_with_their_parts()
     assert all(
         bool(mask[0, 0]) == (int(image[0, 0, 0]) % 2 == 0) for image, mask in zip(drawn.bad, drawn.masks, strict=True)
     )
+    assert drawn.contrasts == [float(image[0, 0, 0]) for image in drawn.bad]
     assert [int(image[0, 0, 0]) for image in draw(case, 8, 0).normals] == numbers[:8]
     assert [int(image[0, 0, 0]) for image in draw(case, 8, 1).normals] != numbers[:8]
     for k in (0, 100):
         with pytest.raises(DataError, match=f"draw needs from 1 to 99 normals of numbers, got {k}: ask for others"):
             draw(case, k, 0)
+
+
+def test_the_contrast_of_a_defect_is_its_mean_change_and_on_photographs_what_stands_out_from_the_surroundings() -> None:
+    sound, mask = np.full((40, 40, 3), 100, np.uint8), np.zeros((40, 40), bool)
+    mask[15:20, 15:25] = True
+    spoilt = sound.copy()
+    spoilt[mask] = (130, 100, 70)  # 30, 0 and 30 grey levels
+    assert contrast_between(spoilt, sound, mask) == 20
+    assert with_contrasts([spoilt], [mask])[2] == pytest.approx([20], abs=0.5)
+    assert contrast_between(sound, sound, mask) == contrast_between(spoilt, sound, np.zeros_like(mask)) == 1
 
 
 def test_mixed_uses_every_lamp_equally_and_eight_parts_may_miss_one() -> None:
