@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sparcal.calibration.detection_curve import CEILINGS
 from sparcal.calibration.log_scores import Floats
 from sparcal.settings import finite_number
 
 PENALTY = 0.02  # times the squared slopes, beside log likelihoods: it decides only what the defects leave open
 STEEPEST = 12.0
-CEILINGS = (0.3, 1.0)
 STARTS = (1.0, 3.0)  # slopes: the likelihood may have more than one top
 
 
@@ -42,10 +42,10 @@ class ChanceOfFinding:
         """The chance for a defect of this extent in pixels, which differs from a good part by so many grey levels."""
         finite_number(pixels, "The size of a defect", above=0, hint="give its largest extent in pixels")
         finite_number(contrast, "The contrast of a defect", above=0, most=255, hint="give a mean of grey levels")
-        return float(chance(np.log([[pixels, contrast]]) - self._middle, self._best)[0])
+        return float(chance_of_both(np.log([[pixels, contrast]]) - self._middle, self._best)[0])
 
 
-def chance(logs: Floats, parameters: Floats) -> Floats:
+def chance_of_both(logs: Floats, parameters: Floats) -> Floats:
     """p for rows of (log size, log contrast) and (b0, b1, b2, ceiling)."""
     share: Floats = parameters[3] / (1 + np.exp(-np.clip(parameters[0] + logs @ parameters[1:3], -60, 60)))
     return share
@@ -53,7 +53,7 @@ def chance(logs: Floats, parameters: Floats) -> Floats:
 
 def loss(parameters: Floats, logs: Floats, hit: NDArray[np.bool_]) -> float:
     """Minus the log likelihood of hits and misses, and the penalty."""
-    p = np.clip(chance(logs, parameters), 1e-9, 1 - 1e-9)
+    p = np.clip(chance_of_both(logs, parameters), 1e-9, 1 - 1e-9)
     return PENALTY * float((parameters[1:3] ** 2).sum()) - float(np.where(hit, np.log(p), np.log1p(-p)).sum())
 
 

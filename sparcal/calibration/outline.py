@@ -33,7 +33,7 @@ ALIKE = (
 VARIES = 2.0  # times as much as the scene does: the part, from image to image; on surfaces the ratio is about 1.1
 AT_EDGES = 0.5  # share of the cells along the edges that may vary: otherwise it is the scene that does
 SHARES = (0.05, 0.97)  # of the cells that a part may cover
-FEW = 6  # images below which nobody can tell what varies
+TOO_FEW = 6  # images below which nobody can tell what varies
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +82,11 @@ def _unlike_corners(some: Tensor) -> NDArray[np.bool_] | None:
 
 def _varying(some: Tensor) -> NDArray[np.bool_] | None:
     """The coarse cells that vary much more from image to image than the rest; None where all vary alike, or the edges do."""
-    if len(some) < FEW:
+    if len(some) < TOO_FEW:
         return None
     variance = _coarse(some.var(dim=0).mean(dim=-1, keepdim=True))[..., 0].cpu().numpy()
     spread = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
-    much = spread > math.exp(otsu(np.log(spread).ravel()))
+    much: NDArray[np.bool_] = spread > math.exp(otsu(np.log(spread).ravel()))
     edges = np.ones_like(much)
     edges[1:-1, 1:-1] = False
     if not much.any() or spread[much].mean() < VARIES * spread[~much].mean() or much[edges].mean() > AT_EDGES:

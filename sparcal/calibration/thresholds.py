@@ -18,11 +18,8 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
 
 A lower rate never gives a lower threshold.
 
-A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
-service the light has been shown once, so parts like it score between the highest in company and that: the middle counts
-for where the threshold lies, and the score itself for what cannot be promised (`supported`, `ceiling`). A part whose score
-the others would let one part in a thousand reach is taken for such a part too, whatever sets it apart; one odd part among
-eight would otherwise let every defect pass.
+A part that stands apart from the others (`standing_apart`) counts by half for where the threshold lies, and in full for
+what cannot be promised (`supported`, `ceiling`).
 
 What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
 not expected to look better than training parts. But nobody has verified those one by one, and one odd part among them must
@@ -41,7 +38,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparcal.calibration.log_scores import Floats, are_ratios, forward, prediction_limit
 from sparcal.errors import DataError
@@ -53,9 +49,6 @@ SURE = 0.95  # 19 of 20 lots
 EQUIVALENT = 0.5  # of the station's standard deviation: means that differ by less agree
 SIGNIFICANT = 0.05
 SUPPORTED_FROM = 19  # parts of a lot from which on its order statistics count: so many support a rate of 5 %
-OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
-APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
-IN_COMPANY = 4  # parts in company without which those that stand apart count in full
 BINS = 24
 
 
@@ -104,6 +97,8 @@ def find_threshold(
         false_reject: share of good parts that may be rejected, above 0 and below 1.
         alone: which of the lot's parts stand alone under their light; none unless given.
     """
+    from sparcal.calibration.standing_apart import halfway, not_far_above, stand_apart  # opening a station needs none
+
     mine, theirs = _checked(own, "own"), _checked(lot, "lot")
     check_rate(false_reject)
     if len(mine) + len(theirs) == 0:
@@ -111,13 +106,12 @@ def find_threshold(
     if len(theirs) == 0 or len(mine) == 0:
         only: Basis = "own" if len(mine) else "lot"
         return _from_one(mine if len(mine) else theirs, only, false_reject)
-    apart = stand_apart(mine, theirs, alone)
-    highest = theirs[~apart].max()
-    near = np.minimum(mine, OWN_AT_MOST * highest) if are_ratios(mine, theirs) else mine
+    apart = stand_apart(mine, theirs, alone, by_score=len(theirs) < SUPPORTED_FROM)
+    near = not_far_above(mine, theirs[~apart])
     differ = chance_of_difference(theirs, near)
     if sum(alone) == 0 and not apart.any() and differ < SIGNIFICANT:
         return _from_pool(mine, theirs, false_reject, differ)
-    return _from_lot(near, theirs, false_reject, differ, _halfway(theirs, apart))
+    return _from_lot(near, theirs, false_reject, differ, halfway(theirs, apart))
 
 
 def by_hand(value: float) -> Threshold:
@@ -253,29 +247,6 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
         )
     basis: Basis = "lot" if free else "lot with margin"
     return Threshold(taken, basis, rate, supported, most, free, len(own), k, differ, sentence)
-
-
-def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool]) -> NDArray[np.bool_]:
-    """Which of the lot's parts stand apart: `alone` under their light, or with a score that the others do not explain.
-
-    None where too few would be left in company. From SUPPORTED_FROM parts on the lot's order statistics need no such help.
-    """
-    apart = np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
-    highest = int(np.argmax(lot))
-    if IN_COMPANY < len(lot) < SUPPORTED_FROM:
-        others = np.delete(lot, highest)
-        capped = np.minimum(own, OWN_AT_MOST * others.max()) if are_ratios(own, lot) else own
-        apart = apart | (lot > prediction_limit(capped, others, APART)) & (np.arange(len(lot)) == highest)
-    return apart if len(lot) - apart.sum() >= IN_COMPANY else np.zeros(len(lot), bool)
-
-
-def _halfway(lot: Floats, apart: NDArray[np.bool_]) -> Floats:
-    """The scores with those of parts that stand apart brought halfway to the highest in company."""
-    ratios = are_ratios(lot)
-    scores = forward(lot, ratios=ratios)
-    highest = scores[~apart].max()
-    scores = np.where(apart & (scores > highest), (scores + highest) / 2, scores)
-    return np.where(apart, np.exp(scores) if ratios else scores, lot)
 
 
 def _percent(share: float) -> str:

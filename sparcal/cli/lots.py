@@ -20,6 +20,7 @@ from sparcal.cli.fit import tell_left_out
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
     from sparcal.station.lot import Lot
+    from sparcal.station.station import Station
 
 Read = TypeVar("Read")
 CALIBRATED = "calibrated"  # in place of a number: the threshold that calibration set
@@ -170,33 +171,39 @@ def show(
         shown = opened.own() if name is None else opened.lot(name)
         chance = _chance_at(shown, defect_size, defect_contrast)
         rows = opened.compare(shown.name, against) if against is not None else []
-    if as_json:
-        limits = {"threshold": shown.threshold.to_json(), "pixel_threshold": shown.pixel_threshold.to_json()}
-        effect = {"effect": asdict(shown.effect_of(shown.threshold.value))}
-        given = {"left_out": opened.record.left_out} if shown.name is None else {}
-        asked = {} if chance is None else {"chance_at_size": chance}
-        print_json(
-            {"compare": rows}
-            if against is not None
-            else {**shown.record.to_json(), **limits, **effect, **given, **asked}
-        )
-        return
     if against is not None:
-        print_comparison(rows, shown.name, against)
-        return
-    record = shown.record
-    print_sentence(f"{shown.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
-    if shown.name is None:
-        tell_left_out(opened)
-    tell_lot(shown)
-    if chance is not None:
-        like = "plain and faint ones together" if defect_contrast is None else f"{defect_contrast:g} grey levels strong"
-        print_sentence(
-            f"Of defects that are {defect_size:g} pixels long, {like}, {chance:.0%} are found, if they are like the planted ones."
-        )
+        print_json({"compare": rows}) if as_json else print_comparison(rows, shown.name, against)
+    elif as_json:
+        print_json(_for_machines(opened, shown) | ({} if chance is None else {"chance_at_size": chance}))
+    else:
+        _for_people(opened, shown, _chance_in_words(defect_size, defect_contrast, chance))
+
+
+def _for_machines(station: Station, lot: Lot) -> dict[str, Any]:
+    limits = {"threshold": lot.threshold.to_json(), "pixel_threshold": lot.pixel_threshold.to_json()}
+    effect = {"effect": asdict(lot.effect_of(lot.threshold.value))}
+    given = {"left_out": station.record.left_out} if lot.name is None else {}
+    return {**lot.record.to_json(), **limits, **effect, **given}
+
+
+def _for_people(station: Station, lot: Lot, chance: str) -> None:
+    record = lot.record
+    print_sentence(f"{lot.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
+    if lot.name is None:
+        tell_left_out(station)
+    tell_lot(lot)
+    if chance:
+        print_sentence(chance)
     print_table(
-        _histogram(record.image.histogram(), shown.threshold.value), title="Scores of good parts behind the threshold"
+        _histogram(record.image.histogram(), lot.threshold.value), title="Scores of good parts behind the threshold"
     )
+
+
+def _chance_in_words(pixels: float | None, contrast: float | None, chance: float | None) -> str:
+    if chance is None:
+        return ""
+    like = "plain and faint ones together" if contrast is None else f"{contrast:g} grey levels strong"
+    return f"Of defects that are {pixels:g} pixels long, {like}, {chance:.0%} are found, if they are like the planted ones."
 
 
 def _chance_at(lot: Lot, pixels: float | None, contrast: float | None) -> float | None:

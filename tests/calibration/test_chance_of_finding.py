@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparcal.calibration.chance_of_finding import ChanceOfFinding, chance, loss
+from sparcal.calibration.chance_of_finding import ChanceOfFinding, chance_of_both, loss
 from sparcal.errors import DataError
 
 MIDDLE = np.log([25.0, 35.0])
@@ -17,18 +17,18 @@ def planted(n, rng, slopes=(3.0, 2.0), ceiling=0.95):
     """Sizes, contrasts, and whether each was found, under known parameters."""
     sizes, contrasts = (np.exp(rng.uniform(np.log(low), np.log(high), n)) for low, high in ((5, 100), (12, 90)))
     logs = np.log(np.column_stack([sizes, contrasts])) - MIDDLE
-    return sizes, contrasts, rng.random(n) < chance(logs, np.array([0.0, *slopes, ceiling]))
+    return sizes, contrasts, rng.random(n) < chance_of_both(logs, np.array([0.0, *slopes, ceiling]))
 
 
 def test_the_chance_follows_its_formula():
-    p = chance(np.log([[20.0, 30.0]]), np.array([-10.0, 2.0, 1.5, 0.9]))
+    p = chance_of_both(np.log([[20.0, 30.0]]), np.array([-10.0, 2.0, 1.5, 0.9]))
     assert p[0] == pytest.approx(0.9 / (1 + np.exp(10 - 2 * np.log(20) - 1.5 * np.log(30))))
 
 
 def test_known_parameters_come_back():
     model = ChanceOfFinding(*planted(6000, np.random.default_rng(0)))
     for size, contrast in ((10, 20), (25, 35), (25, 15), (60, 60), (30, 8)):
-        true = chance(np.log([[size, contrast]]) - MIDDLE, np.array([0.0, 3.0, 2.0, 0.95]))[0]
+        true = chance_of_both(np.log([[size, contrast]]) - MIDDLE, np.array([0.0, 3.0, 2.0, 0.95]))[0]
         assert model.at(size, contrast) == pytest.approx(true, abs=0.03)
 
 

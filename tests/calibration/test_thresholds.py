@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparcal.calibration.log_scores import prediction_limit
+from sparcal.calibration.standing_apart import OWN_AT_MOST, stand_apart
 from sparcal.calibration.thresholds import (
-    APART,
     EQUIVALENT,
-    OWN_AT_MOST,
     SIGNIFICANT,
     SUPPORTED_FROM,
     Threshold,
@@ -25,7 +24,6 @@ from sparcal.calibration.thresholds import (
     find_threshold,
     histogram,
     power_of_agreement,
-    stand_apart,
 )
 from sparcal.errors import DataError
 
@@ -226,7 +224,7 @@ def test_few_parts_keep_to_the_limit_and_to_their_own_order_statistic(k, rate):
 @given(st.lists(st.floats(0.1, 100), min_size=3, max_size=32), st.floats(0.001, 0.11), st.integers(0, 99))
 def test_no_part_that_was_shown_to_be_good_is_rejected_unless_it_stands_apart(lot, rate, seed):
     own, scores = gamma(40, seed), np.array(lot)
-    threshold, apart = find_threshold(own, lot, rate), stand_apart(own, scores, [])
+    threshold, apart = find_threshold(own, lot, rate), stand_apart(own, scores, [], by_score=len(lot) < SUPPORTED_FROM)
     if threshold.basis == "lot with margin":
         assert scores[~apart].max() <= threshold.value
 
@@ -236,21 +234,6 @@ def test_one_part_that_the_others_do_not_explain_counts_by_half_too():
     lot = np.append(company, 9.0)
     assert list(stand_apart(own, lot, [])) == [False] * 7 + [True]
     assert find_threshold(own, lot, 0.05) == find_threshold(own, lot, 0.05, alone=[False] * 7 + [True])
-
-
-def test_a_part_within_what_the_others_explain_does_not_stand_apart():
-    own, company = gamma(60, 1), gamma(7, 2, 2.0)
-    limit = prediction_limit(np.minimum(own, OWN_AT_MOST * company.max()), company, APART)
-    for factor, apart in ((0.999, False), (1.001, True)):
-        assert stand_apart(own, np.append(company, factor * limit), []).any() == apart
-    assert not stand_apart(own, np.append(gamma(SUPPORTED_FROM - 1, 2, 2.0), 99.0), []).any(), "enough to speak alone"
-    assert not stand_apart(own, np.append(gamma(3, 2, 2.0), 99.0), []).any(), "too few to tell which one is odd"
-
-
-def test_good_parts_of_one_distribution_hardly_ever_stand_apart():
-    own = gamma(40, 0)
-    apart = [stand_apart(own, gamma(8, 1000 + seed), []).any() for seed in range(2000)]
-    assert np.mean(apart) < 8 * APART + 3 * np.sqrt(8 * APART / 2000)
 
 
 def test_enough_parts_put_no_limit_below_their_highest():

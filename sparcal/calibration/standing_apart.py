@@ -1,0 +1,52 @@
+"""Parts that stand apart: one of the lot's among the others, and the station's own above the lot's. What they count for.
+
+A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
+service the light has been shown once, so parts like it score between the highest in company and that: the middle counts.
+A part whose score the others would let one part in a thousand reach is taken for such a part too, whatever sets it apart;
+one odd part among eight would otherwise raise a threshold above every defect.
+
+The station's own parts are many, but nobody has verified them one by one, and one odd part among them must not set the
+threshold of every lot: each counts as OWN_AT_MOST times the highest of the lot at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparcal.calibration.log_scores import Floats, are_ratios, forward, prediction_limit
+
+OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
+APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
+IN_COMPANY = 4  # parts in company without which those that stand apart count in full
+
+
+def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool], *, by_score: bool = True) -> NDArray[np.bool_]:
+    """Which of the lot's parts stand apart; none where too few would be left in company.
+
+    Args:
+        alone: which stand alone under their light, as the check of that name found; none unless given.
+        by_score: whether the one with the highest score does too, where the others do not explain that score.
+    """
+    apart = np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
+    highest = np.arange(len(lot)) == np.argmax(lot)
+    if by_score and len(lot) > IN_COMPANY:
+        others = lot[~highest]
+        apart = apart | (highest & (lot > prediction_limit(not_far_above(own, others), others, APART)))
+    return apart if len(lot) - apart.sum() >= IN_COMPANY else np.zeros(len(lot), bool)
+
+
+def halfway(lot: Floats, apart: NDArray[np.bool_]) -> Floats:
+    """The scores with those of parts that stand apart brought halfway to the highest in company."""
+    ratios = are_ratios(lot)
+    scores = forward(lot, ratios=ratios)
+    highest = scores[~apart].max()
+    between = (scores + highest) / 2
+    return np.where(apart & (scores > highest), np.exp(between) if ratios else between, lot)
+
+
+def not_far_above(own: Floats, lot: Floats) -> Floats:
+    """The station's scores, none above OWN_AT_MOST times the lot's highest; as they are where they have no factor."""
+    return np.minimum(own, OWN_AT_MOST * lot.max()) if are_ratios(own, lot) else own

@@ -1,0 +1,53 @@
+"""Parts that stand apart: who they are, and what they and the station's own parts count for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparcal.calibration.log_scores import prediction_limit
+from sparcal.calibration.standing_apart import APART, OWN_AT_MOST, halfway, not_far_above, stand_apart
+
+
+def gamma(n, seed, scale=1.0):
+    return scale * np.random.default_rng(seed).gamma(30, 1 / 30, n)
+
+
+def test_a_part_within_what_the_others_explain_does_not_stand_apart():
+    own, company = gamma(60, 1), gamma(7, 2, 2.0)
+    limit = prediction_limit(np.minimum(own, OWN_AT_MOST * company.max()), company, APART)
+    for factor, apart in ((0.999, False), (1.001, True)):
+        assert stand_apart(own, np.append(company, factor * limit), []).any() == apart
+    assert not stand_apart(own, np.append(company, 99.0), [], by_score=False).any()
+    assert not stand_apart(own, np.append(gamma(3, 2, 2.0), 99.0), []).any(), "too few to tell which one is odd"
+
+
+def test_good_parts_of_one_distribution_hardly_ever_stand_apart():
+    own = gamma(40, 0)
+    apart = [stand_apart(own, gamma(8, 1000 + seed), []).any() for seed in range(2000)]
+    assert np.mean(apart) < 8 * APART + 3 * np.sqrt(8 * APART / 2000)
+
+
+def test_the_check_alone_is_believed_while_enough_are_left_in_company():
+    own, lot = gamma(60, 1), gamma(8, 2)
+    two = [True, True] + [False] * 6
+    assert list(stand_apart(own, lot, two)) == two
+    assert not stand_apart(own, lot, [True] * 5 + [False] * 3).any()
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=2, max_size=12), st.floats(0, 1))
+def test_halfway_lies_between_the_score_and_the_highest_in_company(scores, share):
+    lot = np.array(scores)
+    apart = np.arange(len(lot)) < int(share * (len(lot) - 1))
+    company, moved = lot[~apart].max(), halfway(lot, apart)
+    assert np.array_equal(moved[~apart], lot[~apart])
+    for before, after in zip(lot[apart], moved[apart], strict=True):
+        assert after == (pytest.approx(np.sqrt(before * company)) if before > company else before)
+
+
+def test_the_stations_own_parts_reach_a_quarter_above_the_lot_at_most():
+    own, lot = np.array([1.0, 2.0, 9.0]), np.array([1.0, 4.0])
+    assert list(not_far_above(own, lot)) == [1.0, 2.0, OWN_AT_MOST * 4.0]
+    assert list(not_far_above(-own, lot)) == list(-own), "scores that are not positive have no factor"
