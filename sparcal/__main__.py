@@ -27,7 +27,8 @@ def _run(module: str) -> None:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python has threads to wait for; a further Ctrl-C ends that quietly
+        # Python still waits for threads: a further Ctrl-C ends that, without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _open_streams() -> None:

@@ -74,7 +74,7 @@ def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer 
                 result = commands(list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False)
         except TyperException as error:
             return _refuse(error.format_message())
-        except SystemExit as leaving:  # what installs and shows shell completion ends so, as does a reader that has gone
+        except SystemExit as leaving:  # shell completion ends so, and whatever prints to a reader that has gone
             return int(leaving.code or 0)
         except KeyboardInterrupt:
             return _stopped(stop)

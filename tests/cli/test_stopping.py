@@ -58,7 +58,7 @@ def test_a_command_may_have_a_code_of_its_own(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_what_the_caller_ignores_stays_ignored(capsys):
+def test_what_the_caller_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
         assert run(["wait", str(int(signal.SIGHUP))], commands=app) == 0

@@ -43,7 +43,7 @@ def test_same_plan_same_rows_also_with_workers(result):
 def test_ctrl_c_waits_for_no_seed():
     reports = []
 
-    def press(done, total):
+    def press(done, _total):
         reports.append(done)
         if len(reports) == 1:
             os.kill(os.getpid(), signal.SIGINT)
