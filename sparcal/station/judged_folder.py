@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparcal.errors import DataError
+from sparcal.errors import ArtifactError, DataError
 from sparcal.files.atomic import atomic_path, remove_left_behind
 from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.names import disarmed, json_text, visible
@@ -186,21 +186,26 @@ def _file_stem(judgement: Judgement) -> str:
 
 
 def _read_journal(path: Path) -> list[dict[str, Any]]:
-    """Every whole line; a last line that a kill cut short is dropped from the file."""
+    """Every line; a last one that a kill cut short is dropped from the file. A damaged one hides nothing: it is refused."""
     if not path.exists():
         return []
-    rows: list[dict[str, Any]] = []
-    whole = 0
     content = path.read_bytes()
-    for line in content.splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-        whole += len(line)
+    whole = content.rfind(b"\n") + 1
+    rows = [_read_line(line, path, number) for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1)]
     if whole < len(content):
         with path.open("r+b") as journal:
             journal.truncate(whole)
     return rows
+
+
+def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not {*COLUMNS} <= row.keys():
+        raise ArtifactError(
+            f"Line {number} of {path} was expected to be what was said about an image, got something else: put the file "
+            "back as it was, give another folder, or remove this one."
+        )
+    return row
