@@ -84,7 +84,9 @@ def list_exported(
 
 def _existing(model: Path) -> Path:
     if not model.exists():
-        raise CallError(f"There is no exported model at {model}: check the path, or make one with sparcal export STATION.")
+        raise CallError(
+            f"There is no exported model at {model}: check the path, or make one with sparcal export STATION."
+        )
     return model
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparcal.errors import ArtifactError, DataError
-from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.files.atomic import atomic_path, remove_left_behind, require_folder
 from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
@@ -68,7 +68,7 @@ class Results:
 
     def __init__(self, folder: Path, lot: Judge, wanted: Wanted, *, mixed: bool = False) -> None:
         self.folder, self.lot, self.wanted = folder, lot, wanted
-        folder.mkdir(parents=True, exist_ok=True)
+        require_folder(folder, "Judging")
         for place in (folder, folder / MAPS, folder / OVERLAYS):
             remove_left_behind(place)
         self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}

@@ -95,7 +95,9 @@ def test_a_damaged_line_is_refused_and_hides_none_of_the_others(lot, images, tmp
     journal = tmp_path / "out" / "scores.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(damaged := b"".join([lines[0], line + b"\n", *lines[2:]]))
-    with pytest.raises(ArtifactError, match=r"^Line 2 of .*scores.jsonl was expected to be what was said about an image"):
+    with pytest.raises(
+        ArtifactError, match=r"^Line 2 of .*scores.jsonl was expected to be what was said about an image"
+    ):
         Results(tmp_path / "out", lot, Wanted())
     assert journal.read_bytes() == damaged
 
