@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sparcal.errors import ArtifactError, NoStationError, SparcalError
+from sparcal.errors import ArtifactError, BusyError, FullDiskError, NoStationError, SparcalError
 from sparcal.files.names import json_text, visible
 from sparcal.progress import Progress, unwatched
 from sparcal.threads import core_count
@@ -58,11 +58,14 @@ class OutputError(SparcalError):
 
 @contextmanager
 def wrong_call() -> Iterator[None]:
-    """Refusals inside this block are about what was asked for, so they end with exit code 2; a damaged file is not."""
+    """Refusals inside this block are about what was asked for, so they end with exit code 2.
+
+    A damaged file, a full disk and another process at work are nobody's wrong call.
+    """
     try:
         yield
     except SparcalError as error:
-        if isinstance(error, ArtifactError) and not isinstance(error, NoStationError):
+        if isinstance(error, ArtifactError | BusyError | FullDiskError) and not isinstance(error, NoStationError):
             raise
         raise CallError(str(error)) from error
 

@@ -121,9 +121,11 @@ class Results:
 
     def finish(self) -> Path:
         """Write the table and the page; returns the page's path."""
-        rows = worst_first(list(self.rows.values()))
+        with needs_room(self.folder):
+            return self._finish(worst_first(list(self.rows.values())))
+
+    def _finish(self, rows: Sequence[Row]) -> Path:
         with (
-            needs_room(self.folder),
             atomic_path(self.folder / "scores.csv") as temporary,
             temporary.open("w", newline="", encoding="utf-8") as stream,
         ):

@@ -88,6 +88,17 @@ def test_a_line_means_that_the_files_are_whole(lot, images, tmp_path, monkeypatc
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
+@pytest.mark.parametrize("step", ["shutil.copyfile", "write_page"])
+def test_a_full_disk_at_the_end_names_the_folder_that_is_full(lot, images, tmp_path, monkeypatch, step):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", "the lot's own self-test.html")
+
+    results = judged(lot, images, tmp_path / "out")
+    monkeypatch.setattr(f"sparcal.station.judged_folder.{step}", full)
+    with pytest.raises(FullDiskError, match=r"/out needs more free space on its disk, got .* free: make room"):
+        results.finish()
+
+
 @pytest.mark.parametrize("line", [b'{"path": "a.p\xffg"', b"\0" * 40, b"{}", b"5", b""])
 def test_a_damaged_line_is_refused_and_hides_none_of_the_others(lot, images, tmp_path, line):
     """Those after it were dropped without a word, and removed from the file."""
