@@ -193,17 +193,19 @@ def own_parts(
     """Some of the station's own parts, each by its own reference rebuilt without the part's fold, and defects on them.
 
     Args:
-        numbers: of the parts among the station's images; `planted` counts the parts in this order.
+        numbers: of the parts among the station's images; `planted` counts the parts in this order. One that carries
+            no defect, because few were asked for, is left out.
     """
+    carriers = [place for place in range(len(numbers)) if planted.on(place)]
     done: dict[int, tuple[Scores, Scores | None]] = {}
     for fold, members in enumerate(folds.left_out):
-        mine = [place for place, number in enumerate(numbers) if number in members]
+        mine = [place for place in carriers if numbers[place] in members]
         if mine:
             own = CalibratedDetector(Identity(), detector)
             rebuilt = CalibratedDetector(Identity(), without_fold(own, reference, folds, fold))
             done |= {place: _with_planted(rebuilt, reference[numbers[place]], planted, place) for place in mine}
-    geometries = [planted.geometries[planted.on(place)[0]] for place in range(len(numbers))]
-    return _together([done[place] for place in range(len(numbers))], detector.map_rule, geometries, planted)
+    geometries = [planted.geometries[planted.on(place)[0]] for place in carriers]
+    return _together([done[place] for place in carriers], detector.map_rule, geometries, planted)
 
 
 def _with_planted(
@@ -231,7 +233,7 @@ def _together(
     if planted is None:
         return HeldOut(good, None)
     scores = _joined([spoilt for _, spoilt in done if spoilt is not None])
-    order = torch.tensor([number for part in range(len(done)) for number in planted.on(part)]).argsort()
+    order = torch.tensor([number for part in sorted(set(planted.part)) for number in planted.on(part)]).argsort()
     scores = scores[order]
     return HeldOut(good, PartScores(scores.image, peaks_on(scores.cell, rule, planted.cells), scores.cell))
 

@@ -1,7 +1,7 @@
 """The command line: thin. Each command parses, calls the library, and prints.
 
-Exit codes: 0 done, 1 the work failed, 2 the call was wrong. Errors are one sentence on standard error; `--debug`,
-anywhere in the call, shows the traceback instead.
+Exit codes: 0 done, 1 the work failed, 2 the call was wrong, 130 Ctrl-C. Errors are one sentence on standard error;
+`--debug`, anywhere in the call, shows the traceback instead.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 
 from sparcal.cli.console import CallError, say, spoken_warnings
 from sparcal.cli.help import explain_plainly
+from sparcal.cli.stopping import CTRL_C, Stop, leave, stoppable
 from sparcal.errors import SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
@@ -62,37 +63,42 @@ def main(arguments: Sequence[str] | None = None, *, commands: typer.Typer = app)
         if isinstance(stream, TextIOWrapper):  # a letter that a terminal lacks is shown as \xfc, and stops nothing
             stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in words or bool(os.environ.get("SPARCAL_DEBUG"))
-    sys.exit(run([word for word in words if word != "--debug"], debug=debug, commands=commands))
+    leave(run([word for word in words if word != "--debug"], debug=debug, commands=commands))
 
 
 def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer = app) -> int:
     """The exit code of one command; every error has become one sentence, unless `debug`."""
-    try:
-        with spoken_warnings():
-            result = commands(list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False)
-    except TyperException as error:
-        return _refuse(error.format_message())
-    except typer.Exit as leaving:
-        return int(leaving.exit_code)
-    except SystemExit as leaving:  # what installs and shows shell completion ends so
-        return int(leaving.code or 0)
-    except (KeyboardInterrupt, typer.Abort):
-        say("Stopped.")
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing at exit
-        return 1
-    except Exception as error:
-        if debug:
-            raise
-        say(f"Error: {sentence(error)}")
-        return 2 if isinstance(error, CallError) else 1
+    with stoppable() as stop:
+        try:
+            with spoken_warnings():
+                result = commands(list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False)
+        except TyperException as error:
+            return _refuse(error.format_message())
+        except SystemExit as leaving:  # shell completion ends so, and whatever prints to a reader that has gone
+            return int(leaving.code or 0)
+        except KeyboardInterrupt:
+            return _stopped(stop)
+        except Exception as error:
+            if stop.number is not None:  # whatever the work made of it: imports, for one, turn it into an ImportError
+                return _stopped(stop)
+            if debug:
+                raise
+            say(f"Error: {sentence(error)}")
+            return 2 if isinstance(error, CallError) else 1
+        if stop.number is not None and result == CTRL_C:  # what Typer makes of it
+            return _stopped(stop)
     return result if isinstance(result, int) else 0
+
+
+def _stopped(stop: Stop) -> int:
+    say("Stopped.")
+    return stop.code
 
 
 def _refuse(message: str) -> int:
     if message.startswith("Usage:"):  # a group of commands without one of them: what it offers
-        typer.echo(message, err=True)
+        for line in message.splitlines():
+            say(line)
     else:
         say(f"Error: {' '.join(message.split())}")
     return 2

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparcal.cli.bench_run import require_choice, run_experiment
-from sparcal.cli.console import Json, print_json, print_sentence, print_table, progress, say, wrong_call
+from sparcal.cli.console import Json, print_json, print_sentence, print_table, print_text, progress, say, wrong_call
 
 REPORT_FORMATS = ("md", "latex", "csv", "html")
 
@@ -56,7 +56,7 @@ def print_fidelity() -> None:
     """How close this is to the paper. Host by host: what it says, what its authors do, what we do, and the test (Markdown)."""
     from sparcal.bench.fidelity.page import fidelity_page
 
-    typer.echo(fidelity_page(), nl=False)
+    print_text(fidelity_page().removesuffix("\n"))
 
 
 def report_run(
@@ -76,7 +76,7 @@ def report_run(
     if as_json:
         print_json(made.to_json())
     else:
-        typer.echo(made.text(format_))
+        print_text(made.text(format_))
         say(f"{made.summary()} The files are in {made.folder}.")
 
 

@@ -8,12 +8,12 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sparcal.errors import ArtifactError, NoStationError, SparcalError
+from sparcal.errors import ArtifactError, BusyError, FullDiskError, NoStationError, SparcalError
 from sparcal.files.names import json_text, visible
 from sparcal.progress import Progress, unwatched
 from sparcal.threads import core_count
@@ -52,13 +52,20 @@ class CallError(SparcalError):
     """The call was wrong, not the work: exit code 2."""
 
 
+class OutputError(SparcalError):
+    """What a command has to say cannot be written to standard output."""
+
+
 @contextmanager
 def wrong_call() -> Iterator[None]:
-    """Refusals inside this block are about what was asked for, so they end with exit code 2; a damaged file is not."""
+    """Refusals inside this block are about what was asked for, so they end with exit code 2.
+
+    A damaged file, a full disk and another process at work are nobody's wrong call.
+    """
     try:
         yield
     except SparcalError as error:
-        if isinstance(error, ArtifactError) and not isinstance(error, NoStationError):
+        if isinstance(error, ArtifactError | BusyError | FullDiskError) and not isinstance(error, NoStationError):
             raise
         raise CallError(str(error)) from error
 
@@ -121,7 +128,8 @@ def use_cores() -> int:
 def print_json(value: object) -> None:
     """One JSON value in one line on standard output; NaN becomes null, because JSON has none."""
     text = json_text(_without_nan(value))
-    typer.echo(text if stdout_takes(text) else json.dumps(json.loads(text)))
+    with _to_stdout():
+        typer.echo(text if stdout_takes(text) else json.dumps(json.loads(text)))
 
 
 def stdout_takes(text: str) -> bool:
@@ -151,12 +159,14 @@ def print_table(
         table.add_column(Text(visible(name)), justify=side, overflow="fold", min_width=narrowest)
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in names))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    with _to_stdout():
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def say(sentence: str) -> None:
     """One sentence on how the work goes, or a warning: on standard error, so that it never mixes with results."""
-    typer.echo(visible(sentence), err=True)
+    with suppress(OSError):  # nobody reads it (a full disk, a reader that has gone): the work does not end for that
+        typer.echo(visible(sentence), err=True)
 
 
 def tell_nameless(operator: str | None) -> None:
@@ -167,8 +177,24 @@ def tell_nameless(operator: str | None) -> None:
 
 def print_sentence(sentence: str) -> None:
     """One sentence of what was asked for: on standard output, with the tables, so that a file gets all of it."""
-    text = visible(sentence)
-    typer.echo(text if stdout_takes(text) else text.encode("ascii", "backslashreplace").decode())
+    print_text(visible(sentence))
+
+
+def print_text(text: str) -> None:
+    """A text of our own, of any number of lines, on standard output; letters that it lacks are shown as \\xfc."""
+    with _to_stdout():
+        typer.echo(text if stdout_takes(text) else text.encode("ascii", "backslashreplace").decode())
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Inside this block a refusal to write is about standard output, not about a file of the work."""
+    try:
+        yield
+    except BrokenPipeError:  # a reader that has seen enough, such as head
+        raise
+    except OSError as error:
+        raise OutputError(f"Standard output takes no more: {error.strerror}. What was done before stands.") from error
 
 
 def _cell(value: object) -> Text:

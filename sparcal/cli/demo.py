@@ -22,6 +22,7 @@ from sparcal.cli.console import (
     wrong_call,
 )
 from sparcal.devices import AUTO_DEVICE
+from sparcal.files.atomic import require_folder
 from sparcal.runtimes import TORCH, check_runtime
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def demo(
         check_runtime(runtime or TORCH)
         device_for(runtime or TORCH, device)
         plan = Plan(ks=tuple(k or (8,)), shift=cast("Shift", shift), seeds=seeds)
+        require_folder(out, "The demonstration")  # before minutes of work, not after
     # The contrast only has to be seen: fewer seeds keep the wait short.
     other = replace(
         plan,

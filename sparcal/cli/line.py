@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli import main as run_commands
-from sparcal.cli.console import Json, print_json, print_sentence, print_table, say, wrong_call
+from sparcal.cli.console import CallError, Json, print_json, print_sentence, print_table, say, wrong_call
 from sparcal.cli.help import explain_plainly
 from sparcal.cli.score import check_call, judge_all, tell, to_judge
 from sparcal.cli.watch import watch_folder
@@ -50,7 +50,7 @@ def score_exported(
     with wrong_call():
         wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         found = [] if watch else find_images(images)
-        chosen = open_exported(model, lot)
+        chosen = open_exported(_existing(model), lot)
         results = None if out is None else Results(out, chosen, wanted, mixed=watch)
     there = True
     if watch and results is not None:
@@ -73,13 +73,21 @@ def list_exported(
     from sparcal.export.exported_lot import exported_lots, model_file
 
     with wrong_call():
-        path = model_file(model)
+        path = model_file(_existing(model))
         found = exported_lots(path)
     rows = [{"lot": name, "file": str(state or path)} for name, state in found.items()]
     if as_json:
         print_json(rows)
     else:
         print_table(rows)
+
+
+def _existing(model: Path) -> Path:
+    if not model.exists():
+        raise CallError(
+            f"There is no exported model at {model}: check the path, or make one with sparcal export STATION."
+        )
+    return model
 
 
 explain_plainly(line_app)

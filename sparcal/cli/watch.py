@@ -13,10 +13,8 @@ With `--json` every line of standard output is one object; its `event` says what
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -25,8 +23,6 @@ from sparcal.cli.console import print_json, print_sentence, say
 from sparcal.errors import SparcalError
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from sparcal.station.judge_facts import Judge
     from sparcal.station.judged_folder import Results
     from sparcal.station.judgement import Judgement
@@ -64,26 +60,25 @@ def watch_folder(service: InService, folder: Path, results: Results, *, idle: fl
     say(f"Watching {folder}; Ctrl-C ends it.")
     stream = WatchedStream(service.lot, results, tell)
     there, due = True, 0.0
-    with _ended_by_signal():
-        try:
-            for look in looks(folder, results.known, leave_out=results.holds, idle_s=idle):
-                stream = _follow(service, results, tell, stream)  # also while nothing arrives: people see it at once
-                if (look.away is None) != there:
-                    there = look.away is None
-                    tell("folder", {"path": str(folder), "there": there, "sentence": look.away})
-                for start in range(0, len(look.new), AT_ONCE):
-                    stream = _follow(service, results, tell, stream)
-                    for judgement in service.lot.stream(look.new[start : start + AT_ONCE]):
-                        judged = results.add(judgement)
-                        tell("verdict", {name: judged.get(name) for name in VERDICT_FIELDS})
-                        stream.look(judgement)
-                        due = due or time.monotonic() + PAGE_EVERY_S
-                if due and (not look.new or time.monotonic() > due):
-                    results.finish()
-                    due = 0.0
-        except KeyboardInterrupt:
-            say("Stopped.")
-        results.finish()
+    try:
+        for look in looks(folder, results.known, leave_out=results.holds, idle_s=idle):
+            stream = _follow(service, results, tell, stream)  # also while nothing arrives: people see it at once
+            if (look.away is None) != there:
+                there = look.away is None
+                tell("folder", {"path": str(folder), "there": there, "sentence": look.away})
+            for start in range(0, len(look.new), AT_ONCE):
+                stream = _follow(service, results, tell, stream)
+                for judgement in service.lot.stream(look.new[start : start + AT_ONCE]):
+                    judged = results.add(judgement)
+                    tell("verdict", {name: judged.get(name) for name in VERDICT_FIELDS})
+                    stream.look(judgement)
+                    due = due or time.monotonic() + PAGE_EVERY_S
+            if due and (not look.new or time.monotonic() > due):
+                results.finish()
+                due = 0.0
+    except KeyboardInterrupt:
+        say("Stopped.")
+    results.finish()
     verdicts = [row["verdict"] for row in results.rows.values()]
     tell("end", {"judged": len(verdicts), "fail": verdicts.count("fail"), "error": verdicts.count("error")})
     return there
@@ -159,17 +154,3 @@ def _say_event(event: str, facts: Mapping[str, Any]) -> None:
         print_sentence(facts["sentence"])
     elif event == "folder":
         say(f"The folder {facts['path']} is back." if facts["there"] else f"{facts['sentence']} Waiting for it.")
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """What a service manager sends ends the watch as Ctrl-C does: with its table and page written."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

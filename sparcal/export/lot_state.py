@@ -81,10 +81,11 @@ def write_lot_state(state: LotState, path: str | Path) -> Path:
     from safetensors.numpy import save_file
 
     from sparcal.files.atomic import atomic_path
+    from sparcal.files.full_disk import needs_room
 
     header = {"format": STATE_FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)
-    with atomic_path(target) as temporary:
+    with needs_room(target.parent), atomic_path(target) as temporary:
         save_file(state.arrays, temporary, metadata={STATE_HEADER: json.dumps(header)})
     return target
 

@@ -9,10 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sparcal.errors import DataError
+
 
 @contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not."""
+    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not.
+
+    A DataError where `target` is no file: renaming onto a device (/dev/null) would put a file in its place, for everybody.
+    """
+    if target.exists() and not target.is_file():
+        raise DataError(
+            f"A file is to be written to {target}, got a folder, device or pipe there: choose another place."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=f".{os.getpid()}.tmp", dir=target.parent)
     os.close(handle)
@@ -25,6 +34,19 @@ def atomic_path(target: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def require_folder(path: Path, what: str) -> None:
+    """Make a folder that may be there already; a DataError where it, or one that it lies in, is a file.
+
+    Args:
+        what: needs it, to begin a sentence with.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(place for place in (path, *path.parents) if place.exists() and not place.is_dir())
+        raise DataError(f"{what} needs a folder, got the file {file}: choose another place.") from error
 
 
 def remove_left_behind(folder: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from sparcal.errors import DataError
-from sparcal.files.atomic import atomic_path
+from sparcal.files.atomic import passing_folder, require_folder
+from sparcal.files.full_disk import needs_room
 from sparcal.rendering.parts import (
     LOT_LIGHTS,
     TRAINING_LIGHT,
@@ -55,9 +55,22 @@ def write_line(
         size: edge of the square photographs in pixels.
         share: of the usual number of parts, at least two in each folder.
     """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise DataError(f"A line needs a new or empty folder, got {target}: choose another, or empty it first.")
     defects = tuple(find_product(product).defects)
+    require_folder(target, "A line")
+    with needs_room(target), passing_folder(target, "parts") as staging:
+        if any(path != staging for path in target.iterdir()):
+            raise DataError(f"A line needs a new or empty folder, got {target}: choose another, or empty it first.")
+        written = _render(staging, product, defects, seed=seed, size=size, share=share)
+        for path in sorted(
+            staging.iterdir(), key=lambda path: path.name == TRUTH
+        ):  # last: with it, the line is complete
+            path.rename(target / path.name)
+    return written
+
+
+def _render(
+    target: Path, product: ProductName, defects: tuple[str, ...], *, seed: int, size: int, share: float
+) -> list[LineFolder]:
     written, truth = [], []
     for group, usual in enumerate(FOLDERS):
         count = max(round(usual.parts * share), 2)
@@ -70,8 +83,6 @@ def write_line(
             write_png(part.image, target / path)
             truth.append((path.as_posix(), defect or "good"))
         written.append(LineFolder(usual.name, count, bad, usual.light))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("path", "truth"), *sorted(truth)])
-    with atomic_path(target / TRUTH) as temporary:  # written last: with it, the line is complete
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+    with (target / TRUTH).open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([("path", "truth"), *sorted(truth)])
     return written

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError, BusyError, DataError, NoStationError
-from sparcal.files.atomic import settle, sync_folder
+from sparcal.files.atomic import require_folder, settle, sync_folder
 from sparcal.files.chained_lines import add_line, read_lines
 from sparcal.files.full_disk import needs_room
 from sparcal.files.json_record import now, read_record
@@ -101,19 +101,17 @@ class StationFolder:
 
     def prepare(self) -> None:
         """Make room for a new station, or a DataError where something else is."""
-        if self.root.exists() and not self.root.is_dir():
-            raise DataError(f"A station needs a folder, got the file {self.root}: choose another place.")
         if self.record.exists():
             raise DataError(
                 f"There is a station at {self.root} already: choose another folder, or add images to it "
                 "(sparcal fit --add, Station.add)."
             )
-        foreign = [p.name for p in self.root.iterdir() if not _is_ours(p.name)] if self.root.exists() else []
+        require_folder(self.root, "A station")
+        foreign = [p.name for p in self.root.iterdir() if not _is_ours(p.name)]
         if foreign:
             raise DataError(
                 f"A station needs a new or empty folder, got {self.root} with {foreign[0]} in it: choose another place."
             )
-        self.root.mkdir(parents=True, exist_ok=True)
 
     def read_station(self) -> dict[str, Any]:
         """station.json, or an ArtifactError where there is none."""

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparcal.errors import DataError
-from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.errors import ArtifactError, DataError
+from sparcal.files.atomic import atomic_path, remove_left_behind, require_folder
 from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.names import disarmed, json_text, visible
 from sparcal.imaging.decode import open_image
@@ -68,7 +68,7 @@ class Results:
 
     def __init__(self, folder: Path, lot: Judge, wanted: Wanted, *, mixed: bool = False) -> None:
         self.folder, self.lot, self.wanted = folder, lot, wanted
-        folder.mkdir(parents=True, exist_ok=True)
+        require_folder(folder, "Judging")
         for place in (folder, folder / MAPS, folder / OVERLAYS):
             remove_left_behind(place)
         self.rows: dict[str, Row] = {row["path"]: row for row in _read_journal(folder / JOURNAL)}
@@ -121,9 +121,11 @@ class Results:
 
     def finish(self) -> Path:
         """Write the table and the page; returns the page's path."""
-        rows = worst_first(list(self.rows.values()))
+        with needs_room(self.folder):
+            return self._finish(worst_first(list(self.rows.values())))
+
+    def _finish(self, rows: Sequence[Row]) -> Path:
         with (
-            needs_room(self.folder),
             atomic_path(self.folder / "scores.csv") as temporary,
             temporary.open("w", newline="", encoding="utf-8") as stream,
         ):
@@ -186,21 +188,26 @@ def _file_stem(judgement: Judgement) -> str:
 
 
 def _read_journal(path: Path) -> list[dict[str, Any]]:
-    """Every whole line; a last line that a kill cut short is dropped from the file."""
+    """Every line; a last one that a kill cut short is dropped from the file. A damaged one hides nothing: it is refused."""
     if not path.exists():
         return []
-    rows: list[dict[str, Any]] = []
-    whole = 0
     content = path.read_bytes()
-    for line in content.splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-        whole += len(line)
+    whole = content.rfind(b"\n") + 1
+    rows = [_read_line(line, path, number) for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1)]
     if whole < len(content):
         with path.open("r+b") as journal:
             journal.truncate(whole)
     return rows
+
+
+def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not {*COLUMNS} <= row.keys():
+        raise ArtifactError(
+            f"Line {number} of {path} was expected to be what was said about an image, got something else: put the file "
+            "back as it was, give another folder, or remove this one."
+        )
+    return row

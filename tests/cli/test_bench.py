@@ -161,7 +161,7 @@ def test_a_run_that_is_cut_off_and_resumed_gives_the_same_tables(folder, tmp_pat
 
 @pytest.mark.slow
 def test_a_run_killed_three_times_and_resumed_gives_the_same_tables(folder, tmp_path, record_property):
-    """Every process of the run gets SIGKILL at a random moment, three times."""
+    """Every process of the run gets SIGKILL while units are running, three times, after a number drawn beforehand."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def call(*words):
@@ -171,19 +171,23 @@ def test_a_run_killed_three_times_and_resumed_gives_the_same_tables(folder, tmp_
         options = [*small(folder)[:-4], "--threads", "1", "--workers", "2", "--cache", str(tmp_path / f"cache-{name}")]
         return call(*options, "--out", str(tmp_path / name), *(["--resume"] if (tmp_path / name).exists() else []))
 
-    started = time.monotonic()
+    def units(name):
+        return len(list((tmp_path / name / "units").glob("*.parquet")))
+
     subprocess.run(arguments("whole"), env=environment, check=True, timeout=600)
-    whole = time.monotonic() - started
-    moments, finished = random.Random(20), []
-    for _ in range(3):
-        process = subprocess.Popen(arguments("killed"), env=environment, start_new_session=True)
-        time.sleep(moments.uniform(0.4, 0.9) * whole)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        finished.append(len(list((tmp_path / "killed" / "units").glob("*.parquet"))))
+    finished = []
+    for first in (1, 8, 15):
+        after = random.Random(first).randrange(first, first + 5)
+        with subprocess.Popen(arguments("killed"), env=environment, start_new_session=True) as process:
+            deadline = time.monotonic() + 300
+            while units("killed") < after and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)
+            os.killpg(process.pid, signal.SIGKILL)
+        finished.append(units("killed"))
     assert finished == sorted(finished), "nothing finished is lost"
-    record_property("tried", 3)
-    record_property("ended", f"{finished} units were finished at the kills")
+    assert finished[-1] < units("whole") == 24, "units were running at every kill"
+    record_property("tried", len(finished))
+    record_property("ended", f"{', '.join(map(str, finished))} of 24 units were finished at the kills")
     subprocess.run(arguments("killed"), env=environment, check=True, timeout=600)
     for name in ("whole", "killed"):
         subprocess.run(call("bench", "report", str(tmp_path / name)), env=environment, check=True, timeout=300)

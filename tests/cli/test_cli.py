@@ -37,6 +37,7 @@ def test_listings_for_people(command, capsys):
             "The shift must be one of lights, random, none, moved, lights+moved, got 'sideways'.",
         ),
         (["demo", "--k", "1"], 2, "The demonstration takes k of 2 to 8, got 1."),
+        (["demo", "--out", __file__], 2, "The demonstration needs a folder, got the file"),
     ],
 )
 def test_errors_are_one_sentence_with_the_right_code(arguments, code, message, capsys):

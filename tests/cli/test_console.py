@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sparcal.cli.console import CallError, print_json, print_table, progress, wrong_call
-from sparcal.errors import DataError
+from sparcal.errors import ArtifactError, BusyError, DataError, FullDiskError
 
 
 def test_json_has_no_nan(capsys):
@@ -45,6 +45,12 @@ def test_tables_are_for_people(capsys):
 def test_refusals_of_what_was_asked_for_are_wrong_calls():
     with pytest.raises(CallError, match="a sentence"), wrong_call():
         raise DataError("a sentence")
+
+
+@pytest.mark.parametrize("kind", [ArtifactError, BusyError, FullDiskError])
+def test_what_is_nobodys_wrong_call_stays_what_it_is(kind):
+    with pytest.raises(kind, match="a sentence"), wrong_call():
+        raise kind("a sentence")
 
 
 def test_progress_is_silent_without_a_terminal(capsys):

@@ -57,6 +57,14 @@ def at_the_station(calibrated_line, tmp_path_factory):
     return {row["path"]: row for row in json.loads(done.stdout)}
 
 
+@pytest.mark.parametrize("words", [["lots", "nowhere"], ["score", "nowhere", "."]])
+def test_a_model_that_is_not_there_is_a_wrong_call(words, calibrated_line, monkeypatch, capsys):
+    monkeypatch.chdir(calibrated_line / "lot")
+    assert line(*words) == 2
+    said = "Error: There is no exported model at nowhere: check the path, or make one with sparcal export STATION.\n"
+    assert capsys.readouterr() == ("", said)
+
+
 def agree(rows, station_rows):
     assert [list(row) for row in rows] == [FIELDS] * len(rows)
     assert {row["path"] for row in rows} == set(station_rows)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +50,24 @@ def test_a_port_that_is_taken_is_said(station, capsys):
         taken.listen()
         assert run(["serve", station, "--port", str(taken.getsockname()[1])]) == 1
     assert "Serving needs a free address" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_it_and_its_worker_without_a_traceback(station):
+    command = [sys.executable, "-m", "sparcal", "serve", station, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        lock = Path(station) / "web" / "worker.lock"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (lock.exists() and lock.read_text()):
+            time.sleep(0.1)
+        worker = int(lock.read_text())
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process that it knows
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "(Ctrl+C ends it).\n" in said
+    assert said.endswith("\nStopped.\n")
+    assert said.count("\n") == 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
 
 
 def test_a_small_answer_waits_for_no_acknowledgement():

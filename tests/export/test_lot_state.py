@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
-from sparcal.errors import ArtifactError, MissingExtraError, ShapeError
+from sparcal.errors import ArtifactError, FullDiskError, MissingExtraError, ShapeError
 from sparcal.export.lot_state import LotFacts, LotState, check_shapes, read_lot_state, write_lot_state
 
 
@@ -24,6 +25,16 @@ def test_a_state_comes_back_whole(tmp_path):
     state = read_lot_state(write_lot_state(some_state(), tmp_path / "s.safetensors"))
     assert (state.facts, state.signature, state.threshold) == (some_state().facts, "signature", 0.5)
     np.testing.assert_array_equal(state.arrays["bank"], np.ones((3, 2)))
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    with pytest.raises(FullDiskError, match="needs more free space on its disk, got"):
+        write_lot_state(some_state(), tmp_path / "L1.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_and_foreign_states_are_refused(tmp_path):

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from sparcal.files.atomic import atomic_path, passing_folder, remove_left_behind
+from sparcal.errors import DataError
+from sparcal.files.atomic import atomic_path, passing_folder, remove_left_behind, require_folder
 
 
 def test_the_file_appears_when_the_block_ends_well(tmp_path):
@@ -28,6 +29,31 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
         temporary.write_text("half")
         raise KeyboardInterrupt
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_a_device_or_a_folder_is_never_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name in ("folder", "pipe", "null"):
+        with (
+            pytest.raises(DataError, match=f"written to .*{name}, got a folder, device or pipe there"),
+            atomic_path(tmp_path / name),
+        ):
+            raise AssertionError("nothing is written")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "null", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "null").is_symlink()
+
+
+def test_a_folder_is_made_unless_a_file_is_in_the_way(tmp_path):
+    for _ in range(2):
+        require_folder(tmp_path / "a" / "b", "Judging")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "c" / "d"):
+        with pytest.raises(DataError, match=r"^Judging needs a folder, got the file .*/file: choose another place\.$"):
+            require_folder(path, "Judging")
 
 
 def test_permissions_follow_the_umask(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from sparcal.cli import run
 from sparcal.errors import DataError
 from sparcal.rendering.line import FOLDERS, TRUTH, write_line
+from sparcal.rendering.parts import write_png
 
 
 def truth_of(folder):
@@ -46,6 +47,26 @@ def test_a_seed_decides_every_byte(line, tmp_path):
 def test_a_folder_that_holds_something_is_refused(line):
     with pytest.raises(DataError, match="needs a new or empty folder, got .*: choose another"):
         write_line(line[0])
+
+
+def test_a_full_disk_leaves_nothing_and_the_same_call_works_later(tmp_path, monkeypatch, capsys):
+    written = []
+
+    def full(image, path):
+        written.append(path)
+        if len(written) == 5:
+            raise OSError(28, "No space left on device")
+        write_png(image, path)
+
+    monkeypatch.setattr("sparcal.rendering.line.write_png", full)
+    call = ["parts", str(tmp_path / "line"), "--size", "64"]
+    assert run(call) == 1, "nobody's wrong call"
+    assert "line needs more free space on its disk, got" in capsys.readouterr().err
+    assert len(written) == 5
+    assert list((tmp_path / "line").iterdir()) == []
+    monkeypatch.setattr("sparcal.rendering.line.FOLDERS", FOLDERS[2:3])
+    assert run(call) == 0
+    assert sorted(path.name for path in (tmp_path / "line").iterdir()) == ["normals", TRUTH]
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):

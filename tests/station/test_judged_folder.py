@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparcal.errors import DataError, FullDiskError
+from sparcal.errors import ArtifactError, DataError, FullDiskError
 from sparcal.station.judged_folder import Results, Wanted, outlined
 from sparcal.station.station import Station
 from tests.support.tiny_station import SIZE, TinyEncoder, demo, pictures
@@ -86,6 +86,31 @@ def test_a_line_means_that_the_files_are_whole(lot, images, tmp_path, monkeypatc
         results.add(lot.score(images)[0])
     assert (tmp_path / "out" / "scores.jsonl").read_bytes() == before
     assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("step", ["shutil.copyfile", "write_page"])
+def test_a_full_disk_at_the_end_names_the_folder_that_is_full(lot, images, tmp_path, monkeypatch, step):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", "the lot's own self-test.html")
+
+    results = judged(lot, images, tmp_path / "out")
+    monkeypatch.setattr(f"sparcal.station.judged_folder.{step}", full)
+    with pytest.raises(FullDiskError, match=r"/out needs more free space on its disk, got .* free: make room"):
+        results.finish()
+
+
+@pytest.mark.parametrize("line", [b'{"path": "a.p\xffg"', b"\0" * 40, b"{}", b"5", b""])
+def test_a_damaged_line_is_refused_and_hides_none_of_the_others(lot, images, tmp_path, line):
+    """Those after it were dropped without a word, and removed from the file."""
+    judged(lot, images, tmp_path / "out")
+    journal = tmp_path / "out" / "scores.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(damaged := b"".join([lines[0], line + b"\n", *lines[2:]]))
+    with pytest.raises(
+        ArtifactError, match=r"^Line 2 of .*scores.jsonl was expected to be what was said about an image"
+    ):
+        Results(tmp_path / "out", lot, Wanted())
+    assert journal.read_bytes() == damaged
 
 
 def test_maps_that_will_not_fit_are_refused_at_the_start(lot, images, tmp_path, monkeypatch):

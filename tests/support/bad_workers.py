@@ -29,3 +29,17 @@ def wait_forever(pipe, workplace_json):
     pipe.recv_bytes()
     Path(json.loads(workplace_json)["cache"]).write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def write_forever(pipe, workplace_json):
+    """Serve as a good worker does, but never get to the end of writing a row."""
+    from sparcal.bench.run import local_runner  # heavy, and the others need none of it
+    from sparcal.files.atomic import atomic_path
+
+    def work_off(_unit, _evaluator, workplace):
+        with atomic_path(Path(workplace.results) / "units" / "half.parquet"):
+            Path(workplace.cache).write_text(str(os.getpid()))
+            time.sleep(600)
+
+    local_runner.work_off, local_runner.Evaluator = work_off, lambda _workplace: None
+    local_runner._serve(pipe, workplace_json)

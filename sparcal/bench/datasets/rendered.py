@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
@@ -15,6 +16,7 @@ from sparcal.rendering.parts import SMALLEST, Shift, make_demo, write_demo
 from sparcal.settings import seed_number, share, texts, whole_number
 
 RENDERED = "rendered"
+_STALE_S = 3600.0  # rendering takes a minute: what is this old was left by a process that was killed, here or elsewhere
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def render_dataset(folder: Path, rendering: Rendering) -> Path:
     if root.is_dir():
         return root
     folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{RENDERED}-") as name:
         fresh = Path(name) / "parts"
         for number, category in enumerate(rendering.categories):
@@ -80,3 +83,9 @@ def render_dataset(folder: Path, rendering: Rendering) -> Path:
                 raise
             shutil.rmtree(fresh)
     return root
+
+
+def _sweep(folder: Path) -> None:
+    for left in folder.glob(f".{RENDERED}-*"):
+        if time.time() - left.stat().st_mtime > _STALE_S:
+            shutil.rmtree(left, ignore_errors=True)

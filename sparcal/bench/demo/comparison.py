@@ -7,9 +7,10 @@ features, the same held-out parts and the same random streams of the detector, s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
+from threading import Event
 from typing import get_args
 
 import numpy as np
@@ -99,30 +100,46 @@ def run_demonstration(
         device: where encoder and detectors compute.
         runtime: what computes the encoder; see `load_encoder`.
     """
-    total = plan.seeds * len(plan.hosts) * len(plan.ks) * len(plan.corrections)
-    done = count(1)
-
-    def step() -> None:
-        if progress is not None:
-            progress(next(done), total)
-
+    pace = _Pace(plan.seeds * len(plan.hosts) * len(plan.ks) * len(plan.corrections), progress)
     pairs = [
         (HOSTS[name].detector, *load_host(name, encoder="bundled", device=device, runtime=runtime))
         for name in plan.hosts
     ]
     with ThreadPoolExecutor(workers) as pool:
-        runs = list(pool.map(lambda seed: _run_seed(plan, seed, pairs, step), range(plan.seeds)))
+        try:
+            runs = list(pool.map(lambda seed: _run_seed(plan, seed, pairs, pace), range(plan.seeds)))
+        except BaseException:
+            pace.stopped.set()
+            raise
     return Demonstration(plan, [row for run in runs for row in run.rows], runs[0].parts, runs[0].shown)
 
 
-def _run_seed(
-    plan: Plan, seed: int, pairs: list[tuple[str, Encoder, Detector]], step: Callable[[], None]
-) -> Demonstration:
+class _Pace:
+    """How far all seeds have come; a seed takes half a minute, and Ctrl-C waits for the step under way at most."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self.stopped = Event()
+        self._total, self._progress, self._done = total, progress, count(1)
+
+    def check(self) -> None:
+        """Leave here if somebody has stopped the work."""
+        if self.stopped.is_set():
+            raise CancelledError
+
+    def step(self) -> None:
+        """One more row is done."""
+        self.check()
+        if self._progress is not None:
+            self._progress(next(self._done), self._total)
+
+
+def _run_seed(plan: Plan, seed: int, pairs: list[tuple[str, Encoder, Detector]], pace: _Pace) -> Demonstration:
     """All rows of one seed, and the pictures of its first host at the largest k."""
     parts = make_demo(seed, train=plan.train, good=plan.good, bad=plan.bad, shift=plan.shift)
     rows: list[DemoRow] = []
     shown: list[Shown] = []
     for name, encoder, detector in pairs:
+        pace.check()
         lot = _Lot.encode(encoder, parts)
         for k in plan.ks:
             calibration, held_out = draw(plan.good, k, seed)
@@ -134,7 +151,7 @@ def _run_seed(
                 regions = zip((part.mask for part in evaluated), maps[correction], strict=True)
                 measured = paper_metrics([bool(part.mask.any()) for part in evaluated], scores.image, regions)
                 rows.append({"detector": name, "correction": correction, "k": k, "seed": seed, **measured})
-                step()
+                pace.step()
             if not shown and k == max(plan.ks):
                 shown = _choose(evaluated, maps)
     return Demonstration(plan, rows, parts, shown)

@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -37,6 +38,7 @@ Precision = Literal["float32", "float16"]
 
 # The folder is measured again after this share of the limit has been written, and then emptied to this much below it.
 _SLACK = 0.05
+_FEATURES, _RESULTS = "features", "results"  # folders below the root, which are the cache's alone
 _GROUP = 8  # images that are encoded before looking again at what other processes have written
 _STALE_S = 3600.0  # a temporary file this old belongs to a process that was killed
 
@@ -101,7 +103,7 @@ class FeatureCache:
         Args:
             key: every word that decides them.
         """
-        place = self.root / "results" / f"{words_digest((*key, self.precision))}.safetensors"
+        place = self.root / _RESULTS / f"{words_digest((*key, self.precision))}.safetensors"
         stored = _read(place)
         if stored is not None:
             return stored[0]
@@ -131,15 +133,19 @@ class FeatureCache:
         return total
 
     def _entries(self) -> Iterator[_Entry]:
+        """What this cache wrote: other files may lie in its folder, rendered parts for one, and are nobody's to remove."""
         now = time.time()
-        for folder, _, names in os.walk(self.root):
+        for folder, _, names in chain.from_iterable(os.walk(self.root / kind) for kind in (_FEATURES, _RESULTS)):
             for name in names:
                 path = Path(folder, name)
+                draft = name.startswith(".") and name.endswith(".tmp")
+                if not draft and path.suffix != ".safetensors":
+                    continue
                 try:
                     status = path.stat()
                 except FileNotFoundError:  # another process was faster
                     continue
-                if name.endswith(".tmp"):
+                if draft:
                     if now - status.st_mtime > _STALE_S:
                         path.unlink(missing_ok=True)
                 else:
@@ -150,7 +156,7 @@ class FeatureCache:
             digest = self.digest(image)
         except OSError as error:
             raise DataError(f"{image} must be a readable image file, got {error.strerror}: check the copy.") from error
-        return self.root / "features" / _folder(encoder.id, self.precision) / digest[:2] / f"{digest}.safetensors"
+        return self.root / _FEATURES / _folder(encoder.id, self.precision) / digest[:2] / f"{digest}.safetensors"
 
     def _extract(self, encoder: Encoder, missing: dict[Path, Path]) -> int:
         """Encode what is missing; processes that need the same images take them in different orders and share the work."""

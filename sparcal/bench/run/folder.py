@@ -10,6 +10,7 @@ failures/HASH.txt    the sentence and the traceback of a unit that failed; remov
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.pictures import ExamplePicture, write_picture
 from sparcal.bench.run.row import ResultRow, read_rows, write_row
 from sparcal.errors import ArtifactError, DataError
-from sparcal.files.atomic import atomic_path
+from sparcal.files.atomic import atomic_path, remove_left_behind
 from sparcal.files.json_record import write_json
 
 PLAN_FORMAT = 1
@@ -120,6 +121,8 @@ def start_results(
             for name in ("units", "pictures", "failures", "report"):
                 shutil.rmtree(path / name, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
+    for place, _, _ in os.walk(path):
+        remove_left_behind(Path(place))
     with atomic_path(path / "experiment.toml") as temporary:
         temporary.write_text(source, encoding="utf-8")
     write_json(

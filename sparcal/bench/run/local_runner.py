@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
@@ -28,6 +30,7 @@ from sparcal.bench.run.work import Failed, UnitProgress, work_off
 from sparcal.bench.run.workplace import Workplace, thread_budget
 
 _TRIES = 2
+_PATIENCE_S = 5.0  # for a dismissed worker, which may be inside a long loop
 
 
 def run_local(
@@ -150,6 +153,8 @@ class _Team:
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
+            worker.process.join(_PATIENCE_S)
+            worker.process.kill()
             worker.process.join()
             worker.pipe.close()
 
@@ -157,7 +162,8 @@ class _Team:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=_serve, args=(theirs, json.dumps(self.workplace.to_json())), daemon=True)
-        process.start()
+        with _deaf_to_ctrl_c():
+            process.start()
         theirs.close()
         worker = _Worker(process, ours)
         self.workers.append(worker)
@@ -171,8 +177,19 @@ class _Team:
         return taken
 
 
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that begin in this block never hear of Ctrl-C, which a terminal sends to all: we do, and dismiss them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # one that came meanwhile arrives now
+
+
 def _serve(pipe: Connection, workplace_json: str) -> None:
     """The life of a worker: units in, reasons out, until the pipe closes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is being written is put away
     threading.Thread(target=_end_with_parent, daemon=True).start()
     workplace = Workplace(**json.loads(workplace_json))
     with thread_budget(workplace.threads):

@@ -46,7 +46,8 @@ class Supervisor:
         pause = 0.5
         while not self._stopping.is_set():
             begun = time.monotonic()
-            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+            # In a session of its own: Ctrl-C in a terminal is for the server, which ends the worker in its own time.
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
             while self._process.poll() is None and not self._stopping.wait(0.1):
                 pass
             if self._stopping.is_set():

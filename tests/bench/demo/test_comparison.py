@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import time
 from typing import get_args
 
 import numpy as np
@@ -35,6 +38,20 @@ def test_rows_are_complete_and_paired(result):
 def test_same_plan_same_rows_also_with_workers(result):
     one_seed = Plan(seeds=1, train=10, good=12, bad=12, corrections=CONTRASTED, ks=(2, 4))
     assert run_demonstration(one_seed, workers=2).rows == [row for row in result.rows if row["seed"] == 0]
+
+
+def test_ctrl_c_waits_for_no_seed():
+    reports = []
+
+    def press(done, _total):
+        reports.append(done)
+        if len(reports) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)  # the main thread hears of it
+
+    with pytest.raises(KeyboardInterrupt):
+        run_demonstration(SMALL, workers=2, progress=press)
+    assert len(reports) <= 3, "of 16 rows"
 
 
 def test_draws_are_disjoint_and_depend_on_numbers_alone():

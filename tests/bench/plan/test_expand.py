@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from itertools import groupby
 
 import pytest
@@ -237,6 +239,16 @@ def test_parts_are_rendered_once(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*.png")} == before
     assert render_dataset(tmp_path, Rendering(categories=("none",), train=1, good=2, bad=1, size=64)) != root
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_a_killed_process_rendered_is_swept_after_an_hour(tmp_path):
+    young, old = tmp_path / ".rendered-abc", tmp_path / ".rendered-def"
+    for folder in (young, old):
+        (folder / "parts").mkdir(parents=True)
+    os.utime(old, (time.time() - 7200,) * 2)
+    render_dataset(tmp_path, Rendering(categories=("none",), train=1, good=2, bad=1, size=64))
+    assert young.exists(), "another machine may be at it"
+    assert not old.exists()
 
 
 def test_anomalydino_is_cropped_on_visa_alone():

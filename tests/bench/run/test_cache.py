@@ -155,6 +155,18 @@ def test_leftovers_of_a_killed_writer_are_ignored_and_removed_later(tmp_path):
     assert cache.features(encoder, images).extracted == 0
 
 
+def test_what_others_keep_in_its_folder_is_never_removed(tmp_path):
+    images, encoder = write_images(tmp_path / "cache" / "rendered-0" / "none", 6), Squares()
+    others = [tmp_path / "cache" / name for name in ("notes.txt", "results/main/units/a.parquet", "features/mine.csv")]
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        os.utime(path, (0, 0))
+    FeatureCache(tmp_path / "cache", limit=1).features(encoder, images)
+    assert all(path.exists() for path in (*images, *others))
+    assert not list((tmp_path / "cache").rglob("*.safetensors")), "what is its own goes, since nothing fits"
+
+
 def test_a_damaged_entry_is_made_again(tmp_path):
     images, encoder = write_images(tmp_path / "images", 1), Squares()
     cache = FeatureCache(tmp_path / "cache")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -91,6 +93,18 @@ def test_a_killed_writer_leaves_no_row(tmp_path):
     (whole.parent / f".{UNITS[1].hash}.parquet.k1lled.tmp").write_bytes(whole.read_bytes()[:500])
     assert len(results.rows()) == 1
     assert not results.is_finished(UNITS[1])
+
+
+def test_what_a_killed_run_was_writing_is_swept_when_it_goes_on(tmp_path):
+    start_results(tmp_path / "r", TOML, UNITS).finish(UNITS[0], row(UNITS[0], tmp_path), None)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left = [tmp_path / "r" / name / f".x.abcd.{ended.pid}.tmp" for name in ("", "units", "pictures", "report/tables")]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    assert start_results(tmp_path / "r", TOML, UNITS, mode="resume").is_finished(UNITS[0])
+    assert not [path for path in left if path.exists()]
 
 
 def test_units_of_another_run_are_taken_over(tmp_path):

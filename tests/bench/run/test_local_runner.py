@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -95,6 +96,31 @@ def test_an_interrupted_run_ends_its_workers(tmp_path, monkeypatch):
     child = int(Path(workplace.cache).read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_ctrl_c_is_heard_by_the_run_alone_and_a_dismissed_worker_puts_away_what_it_writes(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(local_runner, "_serve", bad_workers.write_forever)
+    units = [unit("rad", "bolt", "padim", seed) for seed in range(2)]
+    workplace = place(tmp_path, "r", units)
+    rows = Path(workplace.results) / "units"
+
+    def interrupt(*_):
+        deadline = time.monotonic() + 60
+        while not Path(workplace.cache).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert list(rows.iterdir())
+        worker = int(Path(workplace.cache).read_text())
+        os.kill(worker, signal.SIGINT)  # as a terminal does, to every process of the run
+        time.sleep(0.5)
+        os.kill(worker, 0)  # it lives
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local_runner._Team, "next_answers", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_local(units, workplace, workers=2)
+    assert list(rows.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_threads_are_limited_and_given_back():
