@@ -46,6 +46,7 @@ nitpick_ignore = [
     )
 ]
 
+smartquotes_action = "qe"  # quotes and dots; two hyphens begin an option, they are no dash
 default_role = "code"  # docstrings put names between single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
