@@ -93,10 +93,11 @@ def walk(page: Page, line: Path) -> None:
     expect(page.locator("h1, h2").first).to_contain_text(re.compile("L42"))
     take(page, "web-report-light", "light")
 
-    shown = sorted((line / "normals").iterdir())
-    show_parts(page, "L43", [*shown[:7], line / "lot" / BROKEN])
+    broken = shutil.copy(line / "lot" / BROKEN, line / "part_104.png")  # no other part has this name
+    show_parts(page, "L43", [*sorted((line / "normals").iterdir())[:7], broken])
     calibrate(page)
     expect(page.locator("#result .chip.stop").first).to_be_visible()
+    expect(page.get_by_text("Queue: empty")).to_be_visible(timeout=PATIENCE_MS)
     page.evaluate("window.scrollTo(0, 0)")
     take(page, "web-stop-light", "light", height=640)
 
@@ -105,9 +106,9 @@ def watch(page: Page, line: Path, watched: Path) -> None:
     """The camera's folder: what lies there is judged as it comes."""
     page.emulate_media(color_scheme="dark")
     page.goto("/judge")
-    for path in sorted((line / "lot").iterdir())[:6]:
+    for path in sorted((line / "normals").iterdir()):  # what was judged before is not judged again
         shutil.copy(path, watched / path.name)
-    expect(page.locator("#list button")).to_have_count(30, timeout=PATIENCE_MS)
+    expect(page.locator("#list button")).to_have_count(32, timeout=PATIENCE_MS)
     page.locator("#list button").first.click()
     page.wait_for_function("document.querySelector('#viewer .heat').naturalWidth > 0")
     take(page, "web-watch-dark", "dark", height=1050)
