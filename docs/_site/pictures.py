@@ -31,7 +31,6 @@ from tests.system.conftest import BROWSERS, FLAGS
 
 PICTURES = ROOT / "docs" / "pictures"
 PATIENCE_MS = 300_000
-BROKEN = "part_004.png"  # of the lot: a corner is missing
 
 
 def take(page: Page, name: str, theme: str, *, height: int = 860) -> None:
@@ -45,31 +44,22 @@ def take(page: Page, name: str, theme: str, *, height: int = 860) -> None:
     )
 
 
-def show_parts(page: Page, lot: str, images: list[Path]) -> None:
-    """Begin a lot and mark each of the images as good."""
-    page.goto("/new")
-    page.get_by_label("Lot name").fill(lot)
-    page.get_by_role("button", name="Begin").click()
-    page.locator("#drop input[type=file]").set_input_files(images)
-    expect(page.locator(".thumb img")).to_have_count(len(images), timeout=PATIENCE_MS)
-    for thumb in page.locator(".thumb").all():
-        thumb.click()
-
-
-def calibrate(page: Page) -> None:
-    """Calibrate the lot that was begun, and wait for what came of it."""
-    page.locator("#calibrate").click()
-    sign(page, "Ada", "Calibrate")
-    expect(page.locator("#result")).to_be_visible(timeout=PATIENCE_MS)
-
-
 def walk(page: Page, line: Path) -> None:
     """The tutorial, step by step."""
-    show_parts(page, "L42", sorted((line / "normals").iterdir()))
+    page.goto("/new")
+    page.get_by_label("Lot name").fill("L42")
+    page.get_by_role("button", name="Begin").click()
+    page.locator("#drop input[type=file]").set_input_files(sorted((line / "normals").iterdir()))
+    expect(page.locator(".thumb img")).to_have_count(8, timeout=PATIENCE_MS)
+    for thumb in page.locator(".thumb").all():
+        thumb.click()
     expect(page.locator("#checks .chip.ok").first).to_be_visible(timeout=PATIENCE_MS)
     page.evaluate("window.scrollTo(0, 0)")
     take(page, "web-new-light", "light")
-    calibrate(page)
+
+    page.locator("#calibrate").click()
+    sign(page, "Ada", "Calibrate")
+    expect(page.locator("#result")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#compare figure")).to_have_count(8, timeout=PATIENCE_MS)
     for picture in page.locator("#compare img").all():
         picture.scroll_into_view_if_needed()
@@ -93,26 +83,6 @@ def walk(page: Page, line: Path) -> None:
     expect(page.locator("h1, h2").first).to_contain_text(re.compile("L42"))
     take(page, "web-report-light", "light")
 
-    broken = shutil.copy(line / "lot" / BROKEN, line / "part_104.png")  # no other part has this name
-    show_parts(page, "L43", [*sorted((line / "normals").iterdir())[:7], broken])
-    calibrate(page)
-    expect(page.locator("#result .chip.stop").first).to_be_visible()
-    expect(page.get_by_text("Queue: empty")).to_be_visible(timeout=PATIENCE_MS)
-    page.evaluate("window.scrollTo(0, 0)")
-    take(page, "web-stop-light", "light", height=640)
-
-
-def watch(page: Page, line: Path, watched: Path) -> None:
-    """The camera's folder: what lies there is judged as it comes."""
-    page.emulate_media(color_scheme="dark")
-    page.goto("/judge")
-    for path in sorted((line / "normals").iterdir()):  # what was judged before is not judged again
-        shutil.copy(path, watched / path.name)
-    expect(page.locator("#list button")).to_have_count(32, timeout=PATIENCE_MS)
-    page.locator("#list button").first.click()
-    page.wait_for_function("document.querySelector('#viewer .heat').naturalWidth > 0")
-    take(page, "web-watch-dark", "dark", height=1050)
-
 
 def main() -> None:
     """Take them all."""
@@ -130,15 +100,11 @@ def main() -> None:
         shutil.rmtree(served_from, ignore_errors=True)
         shutil.copytree(station, served_from)
         browser_path = next(found for name in BROWSERS if (found := shutil.which(name)))
-        watched = work / "incoming"
-        shutil.rmtree(watched, ignore_errors=True)
-        watched.mkdir()
-        with serve(served_from, "--watch", str(watched)) as running, sync_playwright() as playwright:
+        with serve(served_from) as running, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=browser_path, args=list(FLAGS))
             page = browser.new_context(base_url=running.address, viewport={"width": 1280, "height": 860}).new_page()
             page.set_default_timeout(PATIENCE_MS)
             walk(page, line)
-            watch(page, line, watched)
             browser.close()
 
 
