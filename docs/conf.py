@@ -23,6 +23,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "long_names",
     "mathml",
     "generated",
     "notebooks",
@@ -46,7 +47,6 @@ nitpick_ignore = [
     )
 ]
 
-smartquotes_action = "qe"  # quotes and dots; two hyphens begin an option, they are no dash
 default_role = "code"  # docstrings put names between single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
