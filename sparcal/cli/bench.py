@@ -34,7 +34,9 @@ def list_experiments(as_json: Json = False) -> None:
         print_json(rows)
     else:
         print_table(rows, title="Experiments")
-        print_sentence("Run one with sparcal bench run NAME; demo needs no data. sparcal bench datasets says where the data is.")
+        print_sentence(
+            "Run one with sparcal bench run NAME; demo needs no data. sparcal bench datasets says where the data is."
+        )
 
 
 def list_datasets(as_json: Json = False) -> None:

@@ -10,7 +10,16 @@ from typing import Annotated, Literal
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import Device, Json, StationRuntime, print_json, print_sentence, print_table, progress, wrong_call
+from sparcal.cli.console import (
+    Device,
+    Json,
+    StationRuntime,
+    print_json,
+    print_sentence,
+    print_table,
+    progress,
+    wrong_call,
+)
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
 
