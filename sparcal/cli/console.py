@@ -37,7 +37,7 @@ StationRuntime = Annotated[
 ]
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
-ALIKE = 10  # steps from which on they are taken to be alike, so that a rate says something
+STEPS_WITH_A_RATE = 10  # fewer are not alike, and a rate would say nothing
 NARROWEST = 12  # characters that a column's title gets at least, if it has so many
 _COLOURS = {
     "fail": "bold red",
@@ -104,7 +104,7 @@ def progress(*stages: str) -> Iterator[Progress]:
         def report(done: int, total: int) -> None:
             if left and done < bars.tasks[-1].completed:
                 running.append(bars.add_task(left.pop(0), total=total, count="", rate=""))
-            speed = bars.tasks[-1].speed if total >= ALIKE else None
+            speed = bars.tasks[-1].speed if total >= STEPS_WITH_A_RATE else None
             rate = "" if not speed else f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.0f} s each"
             bars.update(running[-1], completed=done, total=total, count=f"{done}/{total}", rate=rate)
 
