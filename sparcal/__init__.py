@@ -1,4 +1,4 @@
-"""sparcal recalibrates a frozen visual anomaly detector to an incoming lot, from 2 to 8 images known to be good."""
+"""sparcal recalibrates a frozen visual anomaly detector to an incoming lot, from a few images known to be good."""
 
 from __future__ import annotations
 

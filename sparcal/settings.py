@@ -249,7 +249,8 @@ def in_short(value: object) -> str:
         return str(value)
     plain = isinstance(value, str | bytes | int | tuple | list | dict | type(None) | type)
     written = repr(value) if plain else ""
-    return written if 0 < len(written) <= LONGEST_SHOWN else with_article(type(value).__name__)
+    kind = type(value).__name__.rstrip("_")  # NumPy 1 says bool_
+    return written if 0 < len(written) <= LONGEST_SHOWN else with_article(kind)
 
 
 def with_article(name: str) -> str:

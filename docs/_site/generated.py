@@ -25,11 +25,16 @@ def _commands(command: object, words: tuple[str, ...]) -> Iterator[str]:
             yield from _commands(one, (*words, name))
             continue
         call = " ".join((*words, name))
-        yield f"## {call}\n\n{one.help}\n"
+        yield f"## {call}\n\n{_options_as_code(one.help)}\n"
         with one.make_context(call, [], resilient_parsing=True) as context:
             yield f"```text\n{one.get_usage(context).removeprefix('Usage: ')}\n```\n"
             records = [parameter.get_help_record(context) for parameter in one.params]
-        yield from (f"`{left}`\n: {right}\n" for left, right in filter(None, records))
+        yield from (f"`{left}`\n: {_options_as_code(right)}\n" for left, right in filter(None, records))
+
+
+def _options_as_code(text: str) -> str:
+    """Between backticks two hyphens stay two hyphens."""
+    return re.sub(r"(?<![\w`-])--[a-z][\w-]*", r"`\g<0>`", text)
 
 
 def rest_pages() -> str:

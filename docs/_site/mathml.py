@@ -1,4 +1,7 @@
-"""Equations as MathML, written while the site is built: browsers draw it without a script or a font to fetch."""
+"""Equations as MathML, written while the site is built: browsers draw it without a script.
+
+A browser without a font for equations sets indices beside instead of below, so the site brings one.
+"""
 
 from __future__ import annotations
 

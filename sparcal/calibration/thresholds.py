@@ -192,7 +192,9 @@ def _from_one(scores: Floats, whose: Basis, rate: float) -> Threshold:
     value, reaches, most = _order_statistic(scores, rate)
     own, lot = (n, 0) if whose == "own" else (0, n)
     parts = (
-        f"{n} of the station's own good parts, scored out of fold" if whose == "own" else f"{n} good parts of the lot"
+        f"{n} good parts of the station, each scored as if it were new"
+        if whose == "own"
+        else f"{n} good parts of the lot"
     )
     if reaches:
         sentence = (

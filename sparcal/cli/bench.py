@@ -34,10 +34,13 @@ def list_experiments(as_json: Json = False) -> None:
         print_json(rows)
     else:
         print_table(rows, title="Experiments")
+        print_sentence(
+            "Run one with sparcal bench run NAME; demo needs no data. sparcal bench datasets says where the data is."
+        )
 
 
 def list_datasets(as_json: Json = False) -> None:
-    """The benchmarks that experiments can name, and where to get a copy."""
+    """The benchmarks, and where to get a copy."""
     from sparcal.bench.datasets.catalogue import DATASETS, OWN_DATASETS
     from sparcal.plugins import plugin_packages
 

@@ -97,7 +97,9 @@ def run_experiment(
     from sparcal.bench.experiments import experiment_source
     from sparcal.bench.plan.experiment import parse_experiment
     from sparcal.bench.run.folder import open_results, start_results
+    from sparcal.bench.run.row import require_arrow
 
+    require_arrow()  # before an hour's work that could not be kept
     with wrong_call():
         require_choice("engine", engine, ENGINES)
         require_choice("precision", precision, PRECISIONS)
@@ -221,9 +223,10 @@ def _summary(
         say(f"Failed: {one.unit}: {one.reason}")
     if len(failed) > _SHOWN_FAILURES:
         say(f"and {len(failed) - _SHOWN_FAILURES} more; all are in {results.path / 'failures'}.")
+    next_step = f" Next: sparcal bench report {results.path}" if finished else ""
     say(
         f"{finished} of {len(units)} units are finished, {len(left) - len(failed)} of them by this run, in {seconds:.0f} s; "
-        f"{len(failed)} failed. Next: sparcal bench report {results.path}"
+        f"{len(failed)} failed.{next_step}"
     )
 
 

@@ -37,6 +37,7 @@ StationRuntime = Annotated[
 ]
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
+STEPS_WITH_A_RATE = 10  # fewer are not alike, and a rate would say nothing
 NARROWEST = 12  # characters that a column's title gets at least, if it has so many
 _COLOURS = {
     "fail": "bold red",
@@ -92,27 +93,27 @@ def progress(*stages: str) -> Iterator[Progress]:
         yield unwatched
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         left = [visible(stage) for stage in stages]
-        running = [bars.add_task(left.pop(0), total=None, rate="")]
+        running = [bars.add_task(left.pop(0), total=None, count="", rate="")]  # the bar moves; nothing counted yet
 
         def report(done: int, total: int) -> None:
             if left and done < bars.tasks[-1].completed:
-                running.append(bars.add_task(left.pop(0), total=total, rate=""))
-            speed = bars.tasks[-1].speed
+                running.append(bars.add_task(left.pop(0), total=total, count="", rate=""))
+            speed = bars.tasks[-1].speed if total >= STEPS_WITH_A_RATE else None
             rate = "" if not speed else f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.0f} s each"
-            bars.update(running[-1], completed=done, total=total, rate=rate)
+            bars.update(running[-1], completed=done, total=total, count=f"{done}/{total}", rate=rate)
 
         yield report
 
@@ -142,9 +143,17 @@ def stdout_takes(text: str) -> bool:
 
 
 def print_table(
-    rows: Sequence[Mapping[str, object]], *, title: str | None = None, columns: Sequence[str] | None = None
+    rows: Sequence[Mapping[str, object]],
+    *,
+    title: str | None = None,
+    columns: Sequence[str] | None = None,
+    decimals: int | None = None,
 ) -> None:
-    """Rows as a rich table; columns as the rows bring them, unless named; one that is empty is left out."""
+    """Rows as a rich table; columns as the rows bring them, unless named; one that is empty is left out.
+
+    Args:
+        decimals: of every number that has some; by default four digits that count.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -158,7 +167,7 @@ def print_table(
         side: Literal["left", "right"] = "right" if name in numbers else "left"
         table.add_column(Text(visible(name)), justify=side, overflow="fold", min_width=narrowest)
     for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
+        table.add_row(*(_cell(row.get(name), decimals) for name in names))
     with _to_stdout():
         Console(width=None if sys.stdout.isatty() else 160).print(table)
 
@@ -197,14 +206,15 @@ def _to_stdout() -> Iterator[None]:
         raise OutputError(f"Standard output takes no more: {error.strerror}. What was done before stands.") from error
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object, decimals: int | None) -> Text:
     """A value as people read it; a verdict has its colour on a terminal."""
     from rich.text import Text
 
     if value is None or isinstance(value, bool):
         return Text("yes" if value else "")
     if isinstance(value, float):
-        return Text("-" if math.isnan(value) else f"{value:.4g}")
+        form = ".4g" if decimals is None else f".{decimals}f"
+        return Text("-" if math.isnan(value) else format(value, form))
     shown = visible(str(value))
     return Text(_MOMENT.sub(r"\1 \2", shown), style=_COLOURS.get(shown, ""))
 

@@ -73,6 +73,7 @@ def demo(
     if as_json:
         print_json({"rows": result.rows, "contrast": {"shift": other.shift, "rows": contrast.rows}, "page": str(page)})
         return
-    for title, run in ((SHIFTS[plan.shift], result), (SHIFTS[other.shift], contrast)):
-        print_table(summarise(run.rows), title=f"A lot with {title}: mean over {run.plan.seeds} seeds, 0-100")
+    for changed, run in ((SHIFTS[plan.shift], result), (SHIFTS[other.shift], contrast)):
+        title = f"A lot with {changed}: mean over {run.plan.seeds} seeds, 0-100"
+        print_table(summarise(run.rows), title=title, decimals=1)
     print_sentence(f"The page is {page}.")

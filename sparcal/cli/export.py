@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import Device, Json, StationRuntime, print_json, print_table, progress, wrong_call
+from sparcal.cli.console import (
+    Device,
+    Json,
+    StationRuntime,
+    print_json,
+    print_sentence,
+    print_table,
+    progress,
+    wrong_call,
+)
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
 
@@ -56,5 +66,5 @@ def export(
     if as_json:
         print_json({**report, "files": [str(file) for file in written]})
         return
-    rows = [{"file": str(file), "MB": file.stat().st_size / 1e6} for file in written]
-    print_table(rows, title=f"{calibrated.title}, exported as {format_}")
+    print_table([{"file": str(file), "kB": math.ceil(file.stat().st_size / 1000)} for file in written])
+    print_sentence(f"{calibrated.title}, is exported as {format_}.")

@@ -43,7 +43,7 @@ def plot_lot(lot: Lot, ax: Axes | None = None) -> Axes:
     axes.set_ylim(-0.6, len(groups) - 0.4)
     axes.set_xlabel("image score")
     axes.set_title(lot.title)
-    axes.legend(loc="best")
+    axes.legend(loc="best", markerscale=0.4)
     return axes
 
 

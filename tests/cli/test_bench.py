@@ -262,6 +262,20 @@ def test_a_wrong_call_ends_with_2(folder, tmp_path, capsys, words, message):
     assert not (tmp_path / "r").exists()
 
 
+def test_without_the_extra_a_run_ends_before_it_begins(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run([*small(folder), "--out", str(tmp_path / "r")]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("run pip install 'sparcal[bench]'.\n")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_list_of_experiments_says_how_to_go_on(capsys):
+    assert run(["bench", "list"]) == 0
+    assert "Run one with sparcal bench run NAME" in capsys.readouterr().out
+
+
 def test_a_report_of_nothing_ends_with_2(tmp_path, capsys):
     assert run(["bench", "report", str(tmp_path)]) == 2
     assert "must be a results folder of sparcal bench run" in capsys.readouterr().err

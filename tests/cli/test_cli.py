@@ -26,6 +26,12 @@ def test_listings_for_people(command, capsys):
     assert "name" in capsys.readouterr().out
 
 
+def test_corrections_are_told_apart_in_words(capsys):
+    assert run(["corrections", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len({row["title"] for row in rows}) == len(rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

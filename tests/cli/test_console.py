@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 
 import pytest
 
@@ -23,6 +24,12 @@ def test_tables_shorten_numbers_and_leave_gaps(capsys):
     assert "1.235" in out
     assert "-" in out
     assert "1.23456" not in out
+
+
+def test_numbers_of_a_table_may_share_their_decimals(capsys):
+    print_table([{"name": "a", "x": 86.0}, {"name": "b", "x": 12.345}, {"name": "c", "x": 7}], decimals=1)
+    words = capsys.readouterr().out.split()
+    assert {"86.0", "12.3", "7"} < set(words)
 
 
 def test_names_are_text_in_titles_of_columns_too(capsys):
@@ -66,12 +73,15 @@ def test_a_bar_covers_every_stage(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with progress("Encoding [/] \x1b[31m", "Fitting and testing") as report:
+        time.sleep(0.3)  # the bar is drawn ten times a second
         for done in range(5):
             report(done + 1, 5)
         for done in range(5):
             report(done, 4)
     said = screen.getvalue()
     assert r"Encoding [/] \x1b[31m" in said
+    assert "/?" not in said, "a count whose end is not known yet"
+    assert "each" not in said, "a rate of few steps, which are not alike"
     assert "5/5" in said
     assert "Fitting and testing" in said
     assert "4/4" in said

@@ -20,7 +20,7 @@ TO_RUN = [page for page in PAGES if any(block.language in RUN and block.reason i
 
 # What every walk begins with is done once, by these very commands; a page that begins later says where.
 PARTS = "sparcal parts line/"
-FIT = "sparcal fit line/train/good --station press-3 --encoder bundled"
+FIT = "sparcal fit line/train/good --station press-3 --encoder bundled --operator Ada"
 CALIBRATE = "sparcal calibrate press-3 line/normals --lot L42 --operator Ada"
 STARTS = ("photographs", "station", "lot")
 # Each fits or calibrates once more; what they call is in the fast tests too.

@@ -83,7 +83,7 @@ def write_row(row: ResultRow, path: Path) -> None:
 
 def write_rows(rows: Sequence[ResultRow], path: Path) -> None:
     """Write rows as one Parquet file, whole or not at all; a number that is NaN becomes missing."""
-    arrow = _arrow()
+    arrow = require_arrow()
     import pyarrow.parquet as pq
 
     table = arrow.Table.from_pylist([_plain(row) for row in rows], schema=_schema())
@@ -99,7 +99,7 @@ def _plain(row: ResultRow) -> ResultRow:
 
 def read_rows(paths: list[Path]) -> list[ResultRow]:
     """The rows of Parquet files that `write_row` wrote, in the order of `paths`."""
-    _arrow()
+    require_arrow()
     import pyarrow.parquet as pq
 
     rows = [row for path in paths for row in pq.read_table(path, schema=_schema()).to_pylist()]
@@ -109,7 +109,7 @@ def read_rows(paths: list[Path]) -> list[ResultRow]:
 
 
 def _schema() -> Any:
-    arrow = _arrow()
+    arrow = require_arrow()
     return arrow.schema(
         [
             *((name, arrow.string()) for name in _TEXT),
@@ -128,7 +128,8 @@ def _installed(package: str) -> str:
         return ""
 
 
-def _arrow() -> Any:
+def require_arrow() -> Any:
+    """The module pyarrow, without which no row can be kept."""
     try:
         import pyarrow
     except ImportError as error:
