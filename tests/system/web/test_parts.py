@@ -10,7 +10,7 @@ import signal
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import sign
+from tests.support.browsing import patient_context, sign
 from tests.support.served import children, serve
 
 
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_while_it_adds_is_followed_by_one_that_ends_it(statio
 
 def test_the_button_asks_who_and_says_what_happens(station, parts, chromium):
     hold(station, parts.good[8][0], good=True)
-    context = chromium.new_context(base_url=station.address)
+    context = patient_context(chromium, base_url=station.address)
     page = context.new_page()
     page.goto("/judge")
     page.locator(".actions summary").click()

@@ -1,5 +1,5 @@
 // The shift alarm, on every page: since when parts look different, some of them, and what to do.
-import { api, attempt, clock, find, isToday, listen, make, namedLot, refresh, say, signature, when } from "/static/station.js";
+import { api, attempt, clock, day, find, isToday, listen, make, namedLot, refresh, say, signature, when } from "/static/station.js";
 
 let alarm = null;
 
@@ -30,9 +30,7 @@ function show() {
 }
 
 find("#alarm-draft").addEventListener("click", async () => {
-  const day = new Date();
-  const two = (value) => String(value).padStart(2, "0");
-  const suggestion = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(alarm.since)}`;
+  const suggestion = `${day(new Date())} ${clock(alarm.since)}`;
   const name = await namedLot("It begins with the latest parts that look different. Mark those that somebody has looked at and found good.", suggestion);
   if (!name) return;
   await attempt(async () => {
