@@ -10,7 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import as_files, in_view, photograph, sign
+from tests.support.browsing import as_files, in_view, patient_context, photograph, sign
 
 SIZES = {"laptop": (1366, 768), "desktop": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
 # A scanner types within a few milliseconds; so many trips to the browser would be slower than a hand.
@@ -168,6 +168,15 @@ def test_the_report_is_complete_on_paper(page, served, album):
     assert served.get("/lots/show", params={"lot": "2026-46 B"})["state"] == "active"
 
 
+def test_the_page_of_planted_defects_has_no_serious_finding(chromium, served, album):
+    context = patient_context(chromium, base_url=served.address, bypass_csp=True)  # it forbids all scripts, axe too
+    page = context.new_page()
+    page.goto("/planted?lot=2026-46%20B")
+    expect(page.locator("h1")).to_contain_text("planted defects found")
+    photograph(page, album, "planted")
+    context.close()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_no_page_is_wider_than_the_window_and_the_part_is_in_view(page, served, size, album):
     width, height = SIZES[size]
@@ -191,13 +200,14 @@ def test_no_page_is_wider_than_the_window_and_the_part_is_in_view(page, served, 
     assert served.get("/drafts")["drafts"] == []
 
 
-def test_a_station_that_is_gone_is_unmistakable(page, served):
+def test_a_station_that_is_gone_is_unmistakable(page, served, album):
     page.goto("/judge")
     expect(page.locator("#list button").first).to_be_visible()
     page.route("**/api/state", lambda route: route.abort())
     expect(page.locator("#trouble")).to_contain_text("The station does not answer")
     expect(page.locator("#trouble")).to_contain_text("may be out of date")
     assert page.locator("body").evaluate("body => body.classList.contains('gone')")
+    photograph(page, album, "gone")
     page.unroute("**/api/state")
     expect(page.locator("#trouble")).to_be_hidden()
     assert served.get("/state")["station"]

@@ -116,6 +116,15 @@ def the_alarm_is_raised(page, station, morning, look):
         look(f"alarm-on{path.replace('/', '-')}")
 
 
+def names_of_lots_stay_on_the_chart(page):
+    page.wait_for_function("document.querySelectorAll('#chart .change-text').length === 2")
+    beyond = page.locator("#chart").evaluate(
+        "chart => [...chart.querySelectorAll('.change-text')].map((name) => name.getBBox().x + name.getBBox().width"
+        " - chart.viewBox.baseVal.width)"
+    )
+    assert max(beyond) <= 0, "in pixels"
+
+
 def the_chart_follows_the_window(page):
     chart, size = page.locator("#chart"), page.viewport_size
     before = chart.get_attribute("viewBox")
@@ -200,6 +209,7 @@ def parts_are_judged_again_and_decided(page, station, morning, look):
     expect(page.locator("#name")).to_have_text(bad)
     expect(page.locator("#verdict")).to_have_text("Fail")
     expect(page.locator("#others")).to_contain_text("the station's own reference said")
+    names_of_lots_stay_on_the_chart(page)
     look("judged")
     page.locator("#defective").click()  # who works in this tab has signed before
     expect(page.locator("#counts")).to_contain_text("looked at1")

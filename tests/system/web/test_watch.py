@@ -163,6 +163,7 @@ def test_the_switch_on_the_page_asks_who_and_says_since_when_and_if_the_folder_i
     context = patient_context(chromium, base_url=watched.address, viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     page.goto("/login")
+    photograph(page, album, "login")
     page.locator("input[type=password]").fill(TOKEN)
     page.keyboard.press("Enter")
     switch = page.get_by_role("switch", name="Judge the folder as images arrive")
