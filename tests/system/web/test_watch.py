@@ -177,6 +177,7 @@ def test_the_switch_on_the_page_asks_who_and_says_since_when_and_if_the_folder_i
     sign(page, "A. Roth", "Switch on")
     expect(switch).to_be_checked()
     expect(page.locator("#watch-since")).to_have_text(re.compile("on since today .*, A. Roth"))
+    expect(page.locator("#counts")).to_contain_text("refused1")
     refused = page.locator("#refused")
     expect(refused.locator("summary")).to_have_text("1 file of the watched folder cannot be judged")
     refused.locator("summary").click()

@@ -10,10 +10,17 @@ listen((state) => {
   find("#promise").hidden = Boolean(alarm) || !state.promise;
   find("#promise").textContent = state.promise ?? "";
   if (alarm && other) show();
-  // What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
-  const height = ["#alarm", "#promise"].reduce((sum, band) => sum + find(band).getBoundingClientRect().height, 0);
-  document.documentElement.style.setProperty("--bands", `${Math.ceil(height)}px`);
+  makeRoom();
 });
+
+// What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
+const ROW = 54;  // pixels that the strip above the parts takes, unless it needs a second row
+function makeRoom() {
+  const height = (selector) => find(selector)?.getBoundingClientRect().height ?? 0;
+  const above = height("#alarm") + height("#promise") + Math.max(0, height("#strip") - ROW);
+  document.documentElement.style.setProperty("--bands", `${Math.ceil(above)}px`);
+}
+if (find("#strip")) new ResizeObserver(makeRoom).observe(find("#strip"));
 
 function show() {
   const since = new Date(alarm.since);

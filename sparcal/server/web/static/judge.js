@@ -14,6 +14,7 @@ let limit = PAGE;
 let shownLot = lot ?? "";  // what the list is about; the active lot unless the address names one
 let active = "";
 let asked = 0;
+let refusedFiles = 0;
 
 let early = ask();  // beside the state, not after it
 listen(async (state) => {
@@ -100,6 +101,7 @@ function showCounts({ counts, waiting }) {
   const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, "", "parts that somebody has found good or defective"], ["against the station", counts.overruled, "", "parts that somebody has found to be otherwise than judged"]];
   if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
   if (waiting) items.push(["waiting", waiting, ""]);
+  if (refusedFiles) items.push(["refused", refusedFiles, "fail", "files of the watched folder that cannot be judged: named below the parts"]);
   find("#counts").replaceChildren(...items.map(([name, count, kind, title]) => make("div", title ? { class: kind, title } : { class: kind }, make("dt", {}, name), make("dd", {}, counted(count)))));
 }
 
@@ -204,6 +206,7 @@ function showWatch({ on, operator, since, reachable, refused }) {
   const kept = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
   find("#watch-since").textContent = reachable ? kept : "The folder cannot be reached: nothing arrives until it is back.";
   find("#watch-since").classList.toggle("away", !reachable);
+  refusedFiles = refused.length;
   find("#refused").hidden = refused.length === 0;
   find("#refused summary").textContent = `${refused.length === MOST_REFUSED ? "The latest " : ""}${refused.length} file${refused.length === 1 ? "" : "s"} of the watched folder cannot be judged`;
   find("#refused ul").replaceChildren(...refused.map(({ name, problem }) => make("li", {}, problem.includes(name) ? problem : `${name}: ${problem}`)));
