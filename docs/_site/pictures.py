@@ -51,6 +51,7 @@ def walk(page: Page, line: Path) -> None:
     page.goto("/new")
     page.get_by_label("Lot name").fill("L42")
     page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#mark")).to_be_visible(timeout=PATIENCE_MS)
     page.locator("#drop input[type=file]").set_input_files(sorted((line / "normals").iterdir()))
     expect(page.locator(".thumb img")).to_have_count(8, timeout=PATIENCE_MS)
     for thumb in page.locator(".thumb").all():
@@ -91,6 +92,7 @@ def stop(page: Page, line: Path) -> None:
     page.goto("/new")
     page.get_by_label("Lot name").fill("L43")
     page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#mark")).to_be_visible(timeout=PATIENCE_MS)
     normals = sorted((line / "normals").iterdir())
     with Image.open(normals[0]) as part:
         part.paste((235, 225, 40), (64, 64, 107, 128))
