@@ -130,7 +130,7 @@ docs-check: docs
 notebooks: $(READY)
 	for one in examples/*.ipynb; do OMP_NUM_THREADS=1 $(BIN)/jupyter-execute --inplace $$one || exit 1; done
 
-# The pictures of the browser tutorial, a few minutes; writes docs/pictures.
+# The pictures of the web station, a few minutes; writes docs/pictures.
 pictures: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python docs/_site/pictures.py
 

@@ -1,4 +1,4 @@
-"""The pictures of the browser tutorial, taken by walking through it: `make pictures`, a few minutes.
+"""The pictures of the web station, taken by walking through its tutorial: `make pictures`, a few minutes.
 
     python docs/_site/pictures.py [--work FOLDER]
 
@@ -15,6 +15,8 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
@@ -49,6 +51,7 @@ def walk(page: Page, line: Path) -> None:
     page.goto("/new")
     page.get_by_label("Lot name").fill("L42")
     page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#mark")).to_be_visible(timeout=PATIENCE_MS)
     page.locator("#drop input[type=file]").set_input_files(sorted((line / "normals").iterdir()))
     expect(page.locator(".thumb img")).to_have_count(8, timeout=PATIENCE_MS)
     for thumb in page.locator(".thumb").all():
@@ -84,6 +87,61 @@ def walk(page: Page, line: Path) -> None:
     take(page, "web-report-light", "light")
 
 
+def stop(page: Page, line: Path) -> None:
+    """Another lot, with a part among the good ones that a check says stop to."""
+    page.goto("/new")
+    page.get_by_label("Lot name").fill("L43")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#mark")).to_be_visible(timeout=PATIENCE_MS)
+    normals = sorted((line / "normals").iterdir())
+    with Image.open(normals[0]) as part:
+        part.paste((235, 225, 40), (64, 64, 107, 128))
+        smeared = io.BytesIO()
+        part.save(smeared, "PNG")
+    files = [{"name": path.name, "mimeType": "image/png", "buffer": path.read_bytes()} for path in normals[1:]]
+    files.append({"name": "smeared.png", "mimeType": "image/png", "buffer": smeared.getvalue()})
+    page.locator("#drop input[type=file]").set_input_files(files)  # type: ignore[arg-type]
+    expect(page.locator(".thumb img")).to_have_count(8, timeout=PATIENCE_MS)
+    for thumb in page.locator(".thumb").all():
+        thumb.click()
+    expect(page.locator("#checks li.stop").first).to_be_visible(timeout=PATIENCE_MS)
+    page.locator("#calibrate").click()
+    sign(page, "Ada", "Calibrate")
+    expect(page.locator("#stops li").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#compare figure")).to_have_count(8, timeout=PATIENCE_MS)
+    page.evaluate("window.scrollTo(0, 0)")
+    take(page, "web-stop-light", "light")
+
+
+def watch(page: Page, line: Path, folder: Path) -> None:
+    """Yesterday's parts arrive in the watched folder, then those of the lot, under a lamp that the station does not know."""
+    for path in sorted((line / "yesterday").iterdir()):
+        shutil.copy(path, folder / f"yesterday_{path.name}")
+    page.goto("/judge")
+    expect(page.locator("#list button")).to_have_count(16, timeout=PATIENCE_MS)
+    take(page, "web-watch-dark", "dark")
+    for path in sorted((line / "lot").iterdir()):
+        shutil.copy(path, folder / f"lot_{path.name}")
+    expect(page.locator("#list button")).to_have_count(40, timeout=PATIENCE_MS)
+    expect(page.locator("#alarm-parts img")).to_have_count(6, timeout=PATIENCE_MS)
+    expect(page.locator("#queue-text")).to_have_text("Queue: empty", timeout=PATIENCE_MS)
+    take(page, "web-alarm-light", "light", height=1330)
+
+
+@contextmanager
+def opened(station: Path, folder: Path, *options: str) -> Iterator[Page]:
+    """A browser before a copy of a station, as if nobody had ever opened it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(station, folder / station.name)
+    browser_path = next(found for name in BROWSERS if (found := shutil.which(name)))
+    with serve(folder / station.name, *options) as running, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=list(FLAGS))
+        page = browser.new_context(base_url=running.address, viewport={"width": 1280, "height": 860}).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        yield page
+        browser.close()
+
+
 def main() -> None:
     """Take them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,16 +154,14 @@ def main() -> None:
             write_line(line)
         if not station.exists():
             Station.fit(line / "train/good", "patchcore", path=station, encoder="bundled")
-        served_from = work / "web" / "press-3"
-        shutil.rmtree(served_from, ignore_errors=True)
-        shutil.copytree(station, served_from)
-        browser_path = next(found for name in BROWSERS if (found := shutil.which(name)))
-        with serve(served_from) as running, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=browser_path, args=list(FLAGS))
-            page = browser.new_context(base_url=running.address, viewport={"width": 1280, "height": 860}).new_page()
-            page.set_default_timeout(PATIENCE_MS)
+        with opened(station, work / "web") as page:
             walk(page, line)
-            browser.close()
+            stop(page, line)
+        folder = work / "in"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        with opened(station, work / "watching", "--watch", str(folder)) as page:
+            watch(page, line, folder)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
 from axe_playwright_python.sync_playwright import Axe
 
-SLOW_MS = 40_000  # what a worker may take for a handful of parts
+# How long a browser test waits for what must come. It is no assertion: a machine with other work takes minutes for seconds.
+PATIENT_MS = 180_000
+
+
+def patient_context(browser, **options):
+    """A browser of its own that waits for what must come; `expect` does so by the options of the chromium fixture."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENT_MS)
+    return context
 
 
 def as_files(parts):
@@ -30,3 +40,19 @@ def sign(page, name, button):
     dialog = page.locator("#sign")
     dialog.get_by_label("Your name").fill(name)
     dialog.get_by_role("button", name=button).click()
+
+
+def in_view(page, selector):
+    """Whether all of an element comes to be seen and clicked without scrolling; a page is laid out as answers arrive."""
+    deadline = time.monotonic() + PATIENT_MS / 1000
+    while time.monotonic() < deadline:
+        box, size = page.locator(selector).bounding_box(), page.viewport_size
+        if (
+            box
+            and box["y"] >= 0
+            and box["y"] + box["height"] <= size["height"]
+            and box["x"] + box["width"] <= size["width"]
+        ):
+            return True
+        page.wait_for_timeout(100)
+    return False

@@ -20,6 +20,9 @@ from sparcal.rendering.parts import make_demo
 from sparcal.station.station import Station
 
 SIZE = 128
+PATIENT_S = (
+    300  # how long to wait for what must come; no assertion, a machine with other work takes minutes for seconds
+)
 ENCODER = "bundled?size=128"
 COMMAND = [sys.executable, "-c", "from sparcal.cli import main; main()"]
 
@@ -78,7 +81,7 @@ class Served:
             found.append(answer.json()["sha"])
         return found
 
-    def wait(self, condition, *, seconds=60):
+    def wait(self, condition, *, seconds=PATIENT_S):
         """The first true value of `condition`, or a failure."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -87,7 +90,7 @@ class Served:
             time.sleep(0.05)
         raise AssertionError(f"waited {seconds} s in vain; jobs: {self.get('/jobs')}")
 
-    def idle(self, *, seconds=60):
+    def idle(self, *, seconds=PATIENT_S):
         """Wait until nothing runs or waits."""
         self.wait(
             lambda: (state := self.get("/state")) and not state["running"] and not state["queued"], seconds=seconds
@@ -116,7 +119,7 @@ def serve(path, *options):
     )
     try:
         address = json.loads(process.stdout.readline())["address"]
-        with httpx.Client(base_url=address, timeout=30) as client:
+        with httpx.Client(base_url=address, timeout=PATIENT_S) as client:
             _until_it_answers(client)
             session = client.get("/api/session")
             if session.status_code == 200:
@@ -125,7 +128,7 @@ def serve(path, *options):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(PATIENT_S)
         process.stdout.close()
 
 
@@ -137,7 +140,7 @@ def children(pid):
 
 
 def _until_it_answers(client):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENT_S
     while True:
         try:
             client.get("/healthz")

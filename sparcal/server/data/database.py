@@ -94,7 +94,11 @@ CREATE INDEX worst ON scores (lot, problem IS NULL, score DESC, id);
 CREATE INDEX held_to ON scores (lot, threshold, verdict, created);
 CREATE INDEX findings ON decisions (lot, score, id, kind) WHERE score IS NOT NULL;
 """
-VERSION = 5
+# How far a job had come when it was last taken up: what is left is told from what was done since.
+_SIXTH = """
+ALTER TABLE jobs ADD COLUMN before INTEGER NOT NULL DEFAULT 0;
+"""
+VERSION = 6
 _WATCHED = ("images", "drafts", "draft_images", "jobs", "arrivals", "scores", "decisions")
 
 
@@ -173,10 +177,15 @@ def unpacked(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
+def current_revision(connection: sqlite3.Connection) -> int:
+    """How many changes there were: what was read at one number is out of date at the next."""
+    return int(connection.execute("SELECT number FROM revision").fetchone()["number"])
+
+
 def _bring_up(connection: sqlite3.Connection, found: int) -> None:
     """From whatever version was found (0 is an empty file) to ours, within the caller's transaction."""
     fourth = _FOURTH + _counting(("alarms",))
-    for script in (_FIRST + _counting(_WATCHED), _SECOND, _THIRD, fourth, _FIFTH)[found:]:
+    for script in (_FIRST + _counting(_WATCHED), _SECOND, _THIRD, fourth, _FIFTH, _SIXTH)[found:]:
         for statement in _statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version={VERSION}")

@@ -22,12 +22,14 @@ MAX_ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Job:
-    """One job as the worker sees it."""
+    """One job as the worker sees it; `done` and `total` are of an earlier attempt, which may go on from there."""
 
     id: int
     kind: JobKind
     subject: dict[str, Any]
     attempts: int
+    done: int = 0
+    total: int = 0
 
 
 def enqueue(connection: sqlite3.Connection, kind: JobKind, subject: dict[str, Any]) -> int:
@@ -55,10 +57,11 @@ def claim(database: Database) -> Job | None:
         if row is None:
             return None
         connection.execute(
-            "UPDATE jobs SET state = 'running', attempts = attempts + 1, started = ?, message = NULL WHERE id = ?",
+            "UPDATE jobs SET state = 'running', attempts = attempts + 1, started = ?, before = done, message = NULL "
+            "WHERE id = ?",
             (now(), row["id"]),
         )
-        return Job(row["id"], row["kind"], unpacked(row["subject"]), row["attempts"] + 1)
+        return Job(row["id"], row["kind"], unpacked(row["subject"]), row["attempts"] + 1, row["done"], row["total"])
 
 
 def note_progress(database: Database, job: int, *, done: int, total: int) -> bool:

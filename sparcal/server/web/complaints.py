@@ -50,7 +50,8 @@ def complaint(problem: Mapping[str, Any]) -> str:
         return f"{where} must be {_TYPES[kind]}, got {_WORDS.get(type(given), 'nothing')}: change it."
     if kind in _LIMITS:
         expected, remedy = _LIMITS[kind]
-        return f"{where} must {expected.format(**facts)}, got {_shown(given)}: {remedy}."
+        told = expected.format(**facts).replace(" 1 characters", " 1 character").replace(" 1 entries", " 1 entry")
+        return f"{where} must {told}, got {_shown(given)}: {remedy}."
     return f"{where} cannot be used: check it."
 
 

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sparcal.server.data import drafts, sessions
 from sparcal.server.data.corrections import offered_corrections
+from sparcal.server.data.database import current_revision
 from sparcal.server.data.lots import active_lot, planted_page
 from sparcal.server.data.report import lot_report
 from sparcal.server.web.api.models.fields import LARGEST_ID
@@ -117,9 +118,12 @@ def health() -> dict[str, bool]:
 
 
 def _page(request: Request, here: Context, name: str, **more: object) -> Response:
+    with here.database.read() as connection:
+        revision = current_revision(connection)
     frame = {
         "page": name,
         "csrf": request.state.csrf,
+        "revision": revision,
         "station": names_of(here.settings.station),
         "active": active_lot(here.station),
         "watch": here.settings.watch is not None,

@@ -55,7 +55,7 @@ class Tasks:
             return Calibrating(self.reading, self.loaded).calibrate(subject, report)
         if job.kind == "fit":
             return self.add_parts(subject["images"], subject["operator"], report)
-        return Judging(self.reading, self.loaded, self.noticing).score_waiting(subject["lot"], report)
+        return Judging(self.reading, self.loaded, self.noticing).score_waiting(job, report)
 
     def add_parts(self, shas: list[str], operator: str, report: Reporter) -> str:
         """Add good parts to the station; its own reference is fitted anew, lots stay as they are."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparcal.server.data import scores
+from sparcal.server.data.jobs import Job
 from sparcal.server.data.lots import lot_key
 from sparcal.server.sentences import without_paths
 from sparcal.server.work import pictures
@@ -31,10 +32,11 @@ class Judging:
     loaded: Loaded
     noticing: Noticing
 
-    def score_waiting(self, name: str, report: Reporter) -> str:
-        """Judge what has arrived for a lot; gives way to more urgent work between images."""
+    def score_waiting(self, job: Job, report: Reporter) -> str:
+        """Judge what has arrived for a lot; gives way to more urgent work between images, and counts on afterwards."""
+        name = job.subject["lot"]
         lot = self.loaded.lot(name)
-        done = 0
+        done = max(job.done, job.total - len(self._waiting(name)))  # a worker that was killed told less than it did
         while waiting := self._waiting(name):
             total = done + len(waiting)
             for sha in waiting:

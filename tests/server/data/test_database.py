@@ -33,7 +33,7 @@ def test_a_transaction_that_fails_leaves_nothing(database):
 def test_a_database_of_another_version_is_refused(database):
     with database.write() as connection:
         connection.execute("PRAGMA user_version=99")
-    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 5"):
+    with pytest.raises(ArtifactError, match="has version 99, this sparcal reads 6"):
         Database.at(database.path.parent)
 
 

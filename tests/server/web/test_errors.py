@@ -66,6 +66,7 @@ def test_numbers_that_no_database_holds_are_refused(client, csrf):
         ({"name": "x" * 201}, "name must have at most 200 characters, got 201: shorten it."),
         ({"name": "L1", "state": "open"}, "state is not known here: leave it out."),
         ({"name": 7}, "name must be a text, got a number: change it."),
+        ({"name": ""}, "name must have at least 1 character, got '': fill it in."),
     ],
 )
 def test_a_wrong_value_is_told_in_words(client, csrf, body, sentence):

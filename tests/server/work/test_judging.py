@@ -1,4 +1,4 @@
-"""Judging: an image that arrives is decoded once and hashed once."""
+"""Judging: an image that arrives is decoded once and hashed once; a job that gives way counts on to the same total."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import hashlib
 import pytest
 
 from sparcal.imaging import decode
-from sparcal.server.data import retention, scores
+from sparcal.server.data import jobs, retention, scores
 from sparcal.server.data.jobs import Job
 from sparcal.server.data.store import Store, Stored
 from sparcal.server.settings import Limits
 from sparcal.server.work import reading
 from sparcal.server.work.handlers import Tasks
+from sparcal.server.work.reporting import Reporter
+from sparcal.server.work.worker import Watchdog, work
 from tests.support.served import build_station
 
 
@@ -66,3 +68,44 @@ def test_an_image_is_decoded_once_and_never_hashed_again(station, database, monk
     assert {sha: row["score"] for sha, row in rows.items()} == {sha: judged[sha].score for sha in shas}
     assert all(store.picture(sha, "thumb").exists() for sha in shas)
     assert reading.Reading(database, store).usable(shas[0])
+
+
+@pytest.mark.parametrize("end", ["gives way", "is killed"])
+def test_a_job_that_is_taken_up_again_counts_on_to_the_same_total(station, database, monkeypatch, end):
+    parts, folder = station
+    store = Store(database.path.parent, Limits())
+    for part in parts.good:
+        arrive(database, store, *part)
+    with database.write() as connection:
+        job = jobs.enqueue(connection, "score", {"lot": ""})
+    tasks, told = Tasks(database, store, folder, None), []
+    note, keep = jobs.note_progress, scores.add
+
+    def noted(database, number, *, done, total):
+        if number == job:
+            told.append((done, total))
+        return note(database, number, done=done, total=total)
+
+    def keep_and_disturb(connection, *row):
+        keep(connection, *row)
+        if len(told) == 2:
+            monkeypatch.setattr("sparcal.server.data.scores.add", keep)
+            if end == "is killed":
+                raise KeyboardInterrupt  # nobody tells the queue
+            jobs.enqueue(connection, "read", {})
+
+    monkeypatch.setattr("sparcal.server.work.reporting._REPORT_S", 0.0)
+    monkeypatch.setattr(jobs, "note_progress", noted)
+    monkeypatch.setattr("sparcal.server.data.scores.add", keep_and_disturb)
+    if end == "is killed":
+        with pytest.raises(KeyboardInterrupt):
+            tasks.run(jobs.claim(database), Reporter(database, Job(job, "score", {"lot": ""}, 1)))
+        jobs.recover(database)
+    while work(database, tasks.run, watchdog=Watchdog(database)):
+        pass
+    assert {total for _, total in told} == {3}
+    done = [done for done, _ in told]
+    assert (done, done[-1]) == (sorted(done), 3)
+    with database.read() as connection:
+        row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+    assert (row["state"], row["message"]) == ("done", "3 images judged.")

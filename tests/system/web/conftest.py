@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.browsing import patient_context
 from tests.support.served import build_station, serve
 
 
@@ -40,7 +41,7 @@ def album():
 @pytest.fixture
 def page(chromium, served):
     """A page that fails the test on any script error and on any request to another place."""
-    context = chromium.new_context(base_url=served.address, viewport={"width": 1440, "height": 1000})
+    context = patient_context(chromium, base_url=served.address, viewport={"width": 1440, "height": 1000})
     opened = context.new_page()
     troubles = []
     opened.on("pageerror", lambda error: troubles.append(str(error)))

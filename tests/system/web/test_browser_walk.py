@@ -12,14 +12,14 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import SLOW_MS, as_files, photograph, sign
+from tests.support.browsing import as_files, photograph, sign
 
 HAND_MS = 200  # no hand is faster; keys that come closer together are a scanner's
 
 
 def the_expected_benefit_is_told(page, served):
     expected = page.locator('#checks [data-check="expected benefit"]')
-    expect(expected).to_be_visible(timeout=SLOW_MS)
+    expect(expected).to_be_visible()
     draft = served.get(f"/drafts/{re.search(r'draft=([0-9]+)', page.url).group(1)}")
     said = next(check for check in draft["checks"]["checks"] if check["name"] == "expected benefit")
     assert (draft["state"], draft["result"]) == ("open", None), "nothing was calibrated yet"
@@ -36,31 +36,31 @@ def test_a_new_lot_is_marked_checked_calibrated_and_accepted(page, parts, served
     expect(page.locator("#mark")).to_be_visible()
     page.locator("#drop input[type=file]").set_input_files(as_files([*parts.good[:8], parts.smeared, parts.bad[4]]))
     thumbs = page.locator(".thumb")
-    expect(thumbs).to_have_count(10, timeout=SLOW_MS)
-    expect(page.locator(".thumb img")).to_have_count(10, timeout=SLOW_MS)
+    expect(thumbs).to_have_count(10)
+    expect(page.locator(".thumb img")).to_have_count(10)
     expect(page.locator("#calibrate")).to_be_disabled()
     names = [name for name, _ in parts.good[:8]]
     for name in names[:5]:
         page.get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
     expect(page.locator("#tally")).to_have_text("5")
-    expect(page.locator("#checks .chip.ok, #checks .chip.look").first).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#checks .chip.ok, #checks .chip.look").first).to_be_visible()
     the_expected_benefit_is_told(page, served)
     photograph(page, album, "new-lot-checks")
 
     page.get_by_role("button", name=re.compile("^" + re.escape(parts.smeared[0]))).click()
     odd = page.locator(".thumb.odd")
-    expect(odd).to_have_count(1, timeout=SLOW_MS)
+    expect(odd).to_have_count(1)
     assert parts.smeared[0] in odd.get_attribute("aria-label"), "the spoilt part is the odd one out"
     odd.click()
     for name in names[5:]:
         page.get_by_role("button", name=re.compile(f"^{re.escape(name)}")).click()
     expect(page.locator("#tally")).to_have_text("8")
-    expect(page.locator(".thumb.odd")).to_have_count(0, timeout=SLOW_MS)
+    expect(page.locator(".thumb.odd")).to_have_count(0)
     page.locator("#calibrate").click()
     sign(page, "M. Weber", "Calibrate")
-    expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#result")).to_be_visible()
     expect(page.locator("#helps")).to_have_text("calibration helps")
-    expect(page.locator("#compare figure")).to_have_count(10, timeout=SLOW_MS)
+    expect(page.locator("#compare figure")).to_have_count(10)
     expect(page.locator("#compare .cap", has_text="verified good")).to_have_count(8)
     for picture in page.locator("#compare img").all():
         picture.scroll_into_view_if_needed()
@@ -86,7 +86,7 @@ def test_parts_are_judged_and_looked_at(page, parts, served, album):
     page.locator("#drop input[type=file]").set_input_files(as_files(parts.good[8:] + parts.bad))
     rows = page.locator("#list button")
     count = len(parts.good[8:] + parts.bad)
-    expect(rows).to_have_count(count, timeout=SLOW_MS)
+    expect(rows).to_have_count(count)
     newest = served.get("/scores")["scores"]
     assert [row["id"] for row in newest] == sorted((row["id"] for row in newest), reverse=True)
     expect(rows.first).to_have_attribute("data-id", str(newest[0]["id"]))
@@ -220,7 +220,7 @@ def test_everything_is_reached_from_the_keyboard(page, parts, served):
     expect(page.locator("#mark")).to_be_visible()
     draft = int(re.search(r"draft=(\d+)", page.url).group(1))
     served.send(f"/drafts/{draft}/images", parts.good[:4])
-    expect(page.locator(".thumb img")).to_have_count(4, timeout=SLOW_MS)
+    expect(page.locator(".thumb img")).to_have_count(4)
     page.locator("body").press("1")
     page.wait_for_timeout(HAND_MS)
     page.keyboard.press("ArrowRight")
@@ -234,7 +234,7 @@ def test_everything_is_reached_from_the_keyboard(page, parts, served):
     expect(page.locator("#sign")).to_be_visible()
     page.keyboard.type("M. Weber")
     page.keyboard.press("Enter")
-    expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#result")).to_be_visible()
     page.keyboard.press("k")
     expect(page.locator("#sign")).to_be_visible()
     page.keyboard.press("Enter")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sparcal.rendering.parts import TRAINING_LIGHT, render_part
-from tests.support.served import SIZE, children, png, serve
+from tests.support.served import PATIENT_S, SIZE, children, png, serve
 
 LIVES = 20  # of the server; in each one the worker is killed first, then the server
 SOON, LATE = 0.05, 2.0  # seconds of work before a kill
@@ -70,7 +70,7 @@ class Shift:
 def kill(station, victim):
     pid = station.process.pid
     if victim == "worker":
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENT_S
         while not (found := children(pid)) and time.monotonic() < deadline:
             time.sleep(0.02)
         pid = found[0]
@@ -87,7 +87,7 @@ def test_no_verdict_and_no_decision_is_lost_or_doubled(parts_and_station, tmp_pa
     with serve(path) as station:
         for _ in range(3):
             shift.send(station, shift.new_part())  # something to decide about, however slow the machine
-        station.idle(seconds=300)
+        station.idle()
     for _ in range(LIVES):
         with serve(path) as station:
             for victim in ("worker", "server"):
@@ -98,7 +98,7 @@ def test_no_verdict_and_no_decision_is_lost_or_doubled(parts_and_station, tmp_pa
         for name in [name for name in shift.sent if name not in shift.answered]:
             shift.send(station, name)
         shift.send(station, shift.new_part())  # has whatever still waits judged
-        station.idle(seconds=300)
+        station.idle()
     with sqlite3.connect(path / "web" / "station.sqlite3") as database:
         verdicts = Counter(
             name for (name,) in database.execute("SELECT name FROM scores JOIN images USING (sha) WHERE verdict <> ''")

@@ -10,7 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import SLOW_MS, as_files, photograph, sign
+from tests.support.browsing import as_files, in_view, patient_context, photograph, sign
 
 SIZES = {"laptop": (1366, 768), "desktop": (1920, 1080), "tablet": (820, 1180), "phone": (390, 844)}
 # A scanner types within a few milliseconds; so many trips to the browser would be slower than a hand.
@@ -24,17 +24,10 @@ SCAN = """keys => {
 LONG = "2026-47 " + "X" * 190
 
 
-def in_view(page, selector):
-    """Whether all of an element can be seen and clicked without scrolling."""
-    box = page.locator(selector).bounding_box()
-    size = page.viewport_size
-    return box["y"] >= 0 and box["y"] + box["height"] <= size["height"] and box["x"] + box["width"] <= size["width"]
-
-
 def test_the_stations_own_reference_judges_first(page, parts, served):
     page.goto("/judge")
     page.locator("#drop input[type=file]").set_input_files(as_files(parts.good[8:12]))
-    expect(page.locator("#list button")).to_have_count(4, timeout=SLOW_MS)
+    expect(page.locator("#list button")).to_have_count(4)
     expect(page.locator("#verdict")).to_have_text("Fail")
     assert served.get("/state")["active"]["name"] == ""
 
@@ -45,19 +38,19 @@ def test_a_stop_stands_on_top_and_needs_a_reason(page, parts, served, album):
     page.get_by_role("button", name="Begin").click()
     expect(page.locator("#mark")).to_be_visible()
     page.locator("#drop input[type=file]").set_input_files(as_files([*parts.good[:6], parts.smeared]))
-    expect(page.locator(".thumb img")).to_have_count(7, timeout=SLOW_MS)
+    expect(page.locator(".thumb img")).to_have_count(7)
     names = page.locator(".thumb .name").all_inner_texts()
     assert names == [name for name, _ in [*parts.good[:6], parts.smeared]], "uploads keep their order"
     for number in range(1, 8):
         page.locator("body").press(str(number))
         page.wait_for_timeout(200)
-    expect(page.locator("#checks li").first).to_have_class("stop", timeout=SLOW_MS)
+    expect(page.locator("#checks li").first).to_have_class("stop")
     expect(page.locator("#checks li").first).to_contain_text(f"Probably defective: {parts.smeared[0]}.")
     page.set_viewport_size({"width": 1366, "height": 768})
     assert in_view(page, "#calibrate"), "also while the checks are long"
     page.locator("#calibrate").click()
     sign(page, "M. Weber", "Calibrate")
-    expect(page.locator("#result")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#result")).to_be_visible()
     expect(page.locator("#helps")).to_have_text("stop")
     expect(page.locator("#stops")).to_contain_text("Probably defective")
     expect(page.locator("#result")).not_to_contain_text(
@@ -89,7 +82,7 @@ def test_after_a_lot_is_accepted_old_parts_are_judged_again(page, parts, served,
     page.locator("#again").click()
     sign(page, "M. Weber", "Judge again")
     page.wait_for_url("**/judge")
-    expect(page.locator("#list button")).to_have_count(4, timeout=SLOW_MS)
+    expect(page.locator("#list button")).to_have_count(4)
     expect(page.locator("#verdict")).to_have_text("Pass")
     expect(page.locator("#others")).to_contain_text("the station's own reference said fail")
     assert len(served.get("/scores", params={"lot": ""})["scores"]) == 4, "the old verdicts stay on record"
@@ -175,6 +168,15 @@ def test_the_report_is_complete_on_paper(page, served, album):
     assert served.get("/lots/show", params={"lot": "2026-46 B"})["state"] == "active"
 
 
+def test_the_page_of_planted_defects_has_no_serious_finding(chromium, served, album):
+    context = patient_context(chromium, base_url=served.address, bypass_csp=True)  # it forbids all scripts, axe too
+    page = context.new_page()
+    page.goto("/planted?lot=2026-46%20B")
+    expect(page.locator("h1")).to_contain_text("planted defects found")
+    photograph(page, album, "planted")
+    context.close()
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_no_page_is_wider_than_the_window_and_the_part_is_in_view(page, served, size, album):
     width, height = SIZES[size]
@@ -198,13 +200,14 @@ def test_no_page_is_wider_than_the_window_and_the_part_is_in_view(page, served, 
     assert served.get("/drafts")["drafts"] == []
 
 
-def test_a_station_that_is_gone_is_unmistakable(page, served):
+def test_a_station_that_is_gone_is_unmistakable(page, served, album):
     page.goto("/judge")
     expect(page.locator("#list button").first).to_be_visible()
     page.route("**/api/state", lambda route: route.abort())
-    expect(page.locator("#trouble")).to_contain_text("The station does not answer", timeout=10_000)
+    expect(page.locator("#trouble")).to_contain_text("The station does not answer")
     expect(page.locator("#trouble")).to_contain_text("may be out of date")
     assert page.locator("body").evaluate("body => body.classList.contains('gone')")
+    photograph(page, album, "gone")
     page.unroute("**/api/state")
-    expect(page.locator("#trouble")).to_be_hidden(timeout=20_000)
+    expect(page.locator("#trouble")).to_be_hidden()
     assert served.get("/state")["station"]

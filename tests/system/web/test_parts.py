@@ -10,7 +10,7 @@ import signal
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import sign
+from tests.support.browsing import patient_context, photograph, sign
 from tests.support.served import children, serve
 
 
@@ -107,9 +107,9 @@ def test_a_worker_that_dies_while_it_adds_is_followed_by_one_that_ends_it(statio
     assert len(said()) == entries + 1
 
 
-def test_the_button_asks_who_and_says_what_happens(station, parts, chromium):
+def test_the_button_asks_who_and_says_what_happens(station, parts, chromium, album):
     hold(station, parts.good[8][0], good=True)
-    context = chromium.new_context(base_url=station.address)
+    context = patient_context(chromium, base_url=station.address)
     page = context.new_page()
     page.goto("/judge")
     page.locator(".actions summary").click()
@@ -117,6 +117,7 @@ def test_the_button_asks_who_and_says_what_happens(station, parts, chromium):
     expect(page.locator("#sign-parts img")).to_have_count(1)
     expect(page.locator("#sign h2")).to_have_text("Add 1 good part to the station?")
     expect(page.locator("#sign-note")).to_contain_text("The station was fitted on 20 parts.")
+    photograph(page, album, "sign-parts")
     sign(page, "B. Kern", "Add")
     expect(page.locator(".toast")).to_contain_text("being added")
     station.wait(lambda: station.get("/state")["training"] == 21)

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.browsing import photograph, sign
+from tests.support.browsing import patient_context, photograph, sign
 from tests.support.served import children, serve
 
 TOKEN = "correct horse battery"
@@ -49,7 +49,7 @@ def growing(path, content):
         with path.open("wb", buffering=0) as out:
             out.write(content[:300])
             for byte in content[300:]:
-                if over.wait(0.2):
+                if over.wait(0.05):
                     return
                 out.write(bytes([byte]))
 
@@ -160,9 +160,10 @@ def test_a_station_without_a_folder_has_nothing_to_switch(served):
 def test_the_switch_on_the_page_asks_who_and_says_since_when_and_if_the_folder_is_away(
     watched, folder, chromium, album
 ):
-    context = chromium.new_context(base_url=watched.address, viewport={"width": 1440, "height": 1000})
+    context = patient_context(chromium, base_url=watched.address, viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     page.goto("/login")
+    photograph(page, album, "login")
     page.locator("input[type=password]").fill(TOKEN)
     page.keyboard.press("Enter")
     switch = page.get_by_role("switch", name="Judge the folder as images arrive")
@@ -176,6 +177,12 @@ def test_the_switch_on_the_page_asks_who_and_says_since_when_and_if_the_folder_i
     sign(page, "A. Roth", "Switch on")
     expect(switch).to_be_checked()
     expect(page.locator("#watch-since")).to_have_text(re.compile("on since today .*, A. Roth"))
+    expect(page.locator("#counts")).to_contain_text("refused1")
+    refused = page.locator("#refused")
+    expect(refused.locator("summary")).to_have_text("1 file of the watched folder cannot be judged")
+    refused.locator("summary").click()
+    expect(refused.locator("li")).to_have_count(1)
+    expect(refused.locator("li")).to_contain_text("note.png")
     photograph(page, album, "judge-watch")
     (folder / "in").rename(folder / "away")
     expect(page.locator("#watch-since")).to_have_text("The folder cannot be reached: nothing arrives until it is back.")

@@ -50,13 +50,14 @@ EVEN_STEPS = 10  # from so many on a step is an image, and takes as long as the 
 
 
 def _remaining(row: Row) -> float | None:
-    """As long per step as the steps that are done have taken; the few steps of a calibration are too uneven for that."""
-    if row["state"] != "running" or not row["started"] or not 0 < row["done"] < row["total"]:
+    """As long per step as the steps that were done since it began, or went on; a calibration's few are too uneven."""
+    since = row["done"] - row["before"]
+    if row["state"] != "running" or not row["started"] or since <= 0 or row["done"] >= row["total"]:
         return None
     if row["total"] < EVEN_STEPS:
         return None
     taken = (datetime.now(UTC) - datetime.fromisoformat(row["started"])).total_seconds()
-    return float(round(taken / row["done"] * (row["total"] - row["done"]), 1))
+    return float(round(taken / since * (row["total"] - row["done"]), 1))
 
 
 @router.get("/jobs")

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from sparcal.server.data import alarms, audit, drafts, lots, scores
+from sparcal.server.data.database import current_revision
 from sparcal.server.data.kept_promise import broken_promise
 from sparcal.server.data.lot_decisions import activate
 from sparcal.server.data.room import has_room
@@ -49,7 +50,7 @@ def state(here: Here) -> StateAnswer:
     with here.database.read() as connection:
         current = connection.execute("SELECT * FROM jobs WHERE state = 'running' LIMIT 1").fetchone()
         queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
-        revision = connection.execute("SELECT number FROM revision").fetchone()["number"]
+        revision = current_revision(connection)
         counts = scores.counts(connection, active["name"])
         open_drafts = len(drafts.open_drafts(connection))
         folder = here.settings.watch

@@ -1,5 +1,5 @@
 // The shift alarm, on every page: since when parts look different, some of them, and what to do.
-import { api, attempt, clock, find, isToday, listen, make, namedLot, refresh, say, signature, when } from "/static/station.js";
+import { api, attempt, clock, day, find, isToday, listen, make, namedLot, refresh, say, signature, when } from "/static/station.js";
 
 let alarm = null;
 
@@ -10,10 +10,17 @@ listen((state) => {
   find("#promise").hidden = Boolean(alarm) || !state.promise;
   find("#promise").textContent = state.promise ?? "";
   if (alarm && other) show();
-  // What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
-  const height = ["#alarm", "#promise"].reduce((sum, band) => sum + find(band).getBoundingClientRect().height, 0);
-  document.documentElement.style.setProperty("--bands", `${Math.ceil(height)}px`);
+  makeRoom();
 });
+
+// What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
+const ROW = 54;  // pixels that the strip above the parts takes, unless it needs a second row
+function makeRoom() {
+  const height = (selector) => find(selector)?.getBoundingClientRect().height ?? 0;
+  const above = height("#alarm") + height("#promise") + Math.max(0, height("#strip") - ROW);
+  document.documentElement.style.setProperty("--bands", `${Math.ceil(above)}px`);
+}
+if (find("#strip")) new ResizeObserver(makeRoom).observe(find("#strip"));
 
 function show() {
   const since = new Date(alarm.since);
@@ -30,9 +37,7 @@ function show() {
 }
 
 find("#alarm-draft").addEventListener("click", async () => {
-  const day = new Date();
-  const two = (value) => String(value).padStart(2, "0");
-  const suggestion = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())} ${clock(alarm.since)}`;
+  const suggestion = `${day(new Date())} ${clock(alarm.since)}`;
   const name = await namedLot("It begins with the latest parts that look different. Mark those that somebody has looked at and found good.", suggestion);
   if (!name) return;
   await attempt(async () => {

@@ -1,9 +1,10 @@
 // Judge: parts as they were judged, the newest on top; look, and say good or defective.
-import { acceptImages, api, attempt, counted, find, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
 import { controlChart } from "/static/plots.js";
 
 const PAGE = 100;
+const MOST_REFUSED = 50;  // so many files of the watched folder the station names
 const viewer = new Viewer(find("#viewer"));
 const lot = new URLSearchParams(location.search).get("lot");
 let rows = [];
@@ -12,8 +13,11 @@ let picked = chosen !== null;  // until somebody picks a part, the one on top is
 let limit = PAGE;
 let shownLot = lot ?? "";  // what the list is about; the active lot unless the address names one
 let active = "";
+let asked = 0;
+let refusedFiles = 0;
 
-listen((state) => {
+let early = ask();  // beside the state, not after it
+listen(async (state) => {
   active = state.active.name;
   const earlier = lot !== null && lot !== active;
   find("#drop").hidden = earlier;  // what arrives is judged by the active lot
@@ -22,7 +26,9 @@ listen((state) => {
   find("h1").textContent = lot === null ? "Judge" : `Parts judged by ${reference(lot)}`;
   if (state.watch) showWatch(state.watch);
   find("#monitored").textContent = state.monitored;
-  return load();
+  const first = early;
+  early = null;
+  if (!(first && (await load(first)) && isAsRendered(state))) await load();
 });
 acceptImages(find("#drop"), (file) => api("POST", `/inspection/images?name=${encodeURIComponent(file.name)}`, file, { "Content-Type": "application/octet-stream" }));
 find("#collect")?.addEventListener("click", () => attempt(async () => { await api("POST", "/inspection/collect"); await refresh(); }));
@@ -56,13 +62,18 @@ shortcut("1", "native pixels", () => viewer.native());
 
 const narrowed = () => find("#show").value !== "all" || find("#search").value !== "";
 
-let asked = 0;
-async function load() {
+async function ask() {
   const query = new URLSearchParams({ show: find("#show").value, order: find("#order").value, search: find("#search").value, limit });
   if (lot !== null) query.set("lot", lot);
   const turn = ++asked;
   const [answer, trend] = await Promise.all(["/scores?" + query, "/trend?limit=300"].map((path) => attempt(() => api("GET", path))));
-  if (!answer || !trend || turn !== asked) return;  // a later question was asked meanwhile
+  return { turn, answer, trend };
+}
+
+// Whether the answer was shown.
+async function load(question = ask()) {
+  const { turn, answer, trend } = await question;
+  if (!answer || !trend || turn !== asked) return false;  // a later question was asked meanwhile
   rows = answer.scores;
   shownLot = answer.lot;
   const suffix = `?lot=${encodeURIComponent(answer.lot)}`;
@@ -76,18 +87,21 @@ async function load() {
   find("#nothing").hidden = rows.length > 0;
   find("#more").hidden = rows.length < limit || limit >= 500;
   if (!picked || !rows.some((row) => row.id === chosen)) chosen = rows[0]?.id ?? null;
-  showList();
   showChosen();
+  await null;  // its picture is asked for now, and is on the way while the list is made
+  showList();
   if (any) showTrend(trend);
   const offer = shownLot === active ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: shownLot })}`);
   find("#again").hidden = !offer?.images;
   find("#again").textContent = offer?.images ? `Judge ${offer.images} again with ${reference(active)}` : "";
+  return true;
 }
 
 function showCounts({ counts, waiting }) {
   const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, "", "parts that somebody has found good or defective"], ["against the station", counts.overruled, "", "parts that somebody has found to be otherwise than judged"]];
   if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
   if (waiting) items.push(["waiting", waiting, ""]);
+  if (refusedFiles) items.push(["refused", refusedFiles, "fail", "files of the watched folder that cannot be judged: named below the parts"]);
   find("#counts").replaceChildren(...items.map(([name, count, kind, title]) => make("div", title ? { class: kind, title } : { class: kind }, make("dt", {}, name), make("dd", {}, counted(count)))));
 }
 
@@ -103,7 +117,7 @@ function showList() {
   }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { loading: "lazy", fetchPriority: "low", src: `/api/images/${row.sha}/thumb`, alt: "" }),
   make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number" }, when(row.created)), gauge(row)),
   make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${word(row)}${row.finding ? " ✓" : ""}`)))));
-  list.scrollTop = top;
+  if (top) list.scrollTop = top;
   if (focused) list.querySelector('[aria-current="true"]')?.focus({ preventScroll: true });
 }
 
@@ -192,8 +206,9 @@ function showWatch({ on, operator, since, reachable, refused }) {
   const kept = operator ? `${on ? "on" : "off"} since ${when(since)}, ${operator}` : "";
   find("#watch-since").textContent = reachable ? kept : "The folder cannot be reached: nothing arrives until it is back.";
   find("#watch-since").classList.toggle("away", !reachable);
+  refusedFiles = refused.length;
   find("#refused").hidden = refused.length === 0;
-  find("#refused summary").textContent = `${refused.length} file${refused.length === 1 ? "" : "s"} of the watched folder cannot be judged`;
+  find("#refused summary").textContent = `${refused.length === MOST_REFUSED ? "The latest " : ""}${refused.length} file${refused.length === 1 ? "" : "s"} of the watched folder cannot be judged`;
   find("#refused ul").replaceChildren(...refused.map(({ name, problem }) => make("li", {}, problem.includes(name) ? problem : `${name}: ${problem}`)));
 }
 

@@ -1,5 +1,6 @@
 // Lots: list, one in detail, day by day, two side by side, roll back, audit trail.
-import { api, attempt, counted, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, when } from "/static/station.js";
+import { api, attempt, counted, find, listen, make, number, percent, reference, refresh, say, shortcut, signature, when } from "/static/station.js";
+import { showChecks } from "/static/checks.js";
 import { showSelfTest } from "/static/selftest.js";
 
 let lots = [];
@@ -114,7 +115,7 @@ async function showDays() {
     const all = each.passed + each.failed;
     const bar = make("span", { class: "share" }, make("i"));
     bar.firstChild.style.width = `${all ? (100 * each.failed) / all : 0}%`;
-    return make("tr", {}, make("td", { "data-label": "Day" }, new Date(`${each.day}T12:00`).toLocaleDateString()), make("td", { "data-label": "Judged by", class: "wrap" }, reference(each.lot)),
+    return make("tr", {}, make("td", { "data-label": "Day" }, each.day), make("td", { "data-label": "Judged by", class: "wrap" }, reference(each.lot)),
       make("td", { "data-label": "Passed", class: "number" }, counted(each.passed)), make("td", { "data-label": "Failed", class: "number" }, counted(each.failed)),
       make("td", { "data-label": "Share failed" }, make("span", {}, bar, make("span", { class: "number" }, all ? percent(each.failed / all) : "–"))));
   }));

@@ -1,6 +1,7 @@
 // New lot: name, images, marks, checks, calibration, before and after, decision.
-import { acceptImages, api, attempt, duration, find, listen, make, number, percent, reference, refresh, say, shortcut, showChecks, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, duration, find, listen, make, number, percent, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { histogram } from "/static/plots.js";
+import { showChecks } from "/static/checks.js";
 import { showSelfTest } from "/static/selftest.js";
 
 const { fewest: FEWEST, most: MOST } = Object.fromEntries(Object.entries(find("#mark").dataset).map(([name, value]) => [name, Number(value)]));

@@ -43,7 +43,7 @@ function drawHistogram(svg, W, groups, { label, digits = 4, range = [], axes = f
   const all = [...groups.flatMap((group) => group.values), ...range];
   const low = Math.min(...all), high = Math.max(...all);
   const span = high - low || Math.abs(high) || 1;
-  const from = low - 0.06 * span, to = high + 0.12 * span;
+  const from = low < 0 ? low - 0.06 * span : Math.max(0, low - 0.06 * span), to = high + 0.12 * span;  // no score is below 0
   const x = (value) => ((Math.min(Math.max(value, from), to) - from) / (to - from)) * W;
   const bins = Math.min(36, Math.max(10, Math.ceil(Math.sqrt(all.length) * 2.5)));
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
@@ -86,6 +86,7 @@ function drawHistogram(svg, W, groups, { label, digits = 4, range = [], axes = f
 }
 
 // The run of scores: each against the threshold that it was held to, so that lots can stand on one chart.
+const LETTER = 9;  // pixels that a letter of a lot's name takes at most, on average
 const CHART = { h: 230, left: 72, right: 12, top: 18, bottom: 44 };
 export function controlChart(svg, all, options) { keepDrawn(svg, 1800, (room) => drawChart(svg, room, all, options)); }
 
@@ -108,13 +109,19 @@ function drawChart(svg, w, all, { label, when, pick, alarms = [] }) {
     if (to < 0) continue;
     const mark = draw("rect", { class: "shift", x: x(Math.max(0, from) - 0.5), width: Math.max(4, x(to + 0.5) - x(Math.max(0, from) - 0.5)), y: top, height: h - top - bottom });
     mark.append(draw("title", {}, `Shift noticed: ${alarm.what}`));
-    svg.append(mark, draw("text", { class: "shift-text", x: x(Math.max(0, from) - 0.5) + 4, y: h - bottom - 6 }, "shift noticed"));
+    const begins = x(Math.max(0, from) - 0.5), late = begins > w - 120;
+    svg.append(mark, draw("text", { class: "shift-text", x: late ? w - right : begins + 4, y: h - bottom - 6, "text-anchor": late ? "end" : "start" }, "shift noticed"));
   }
-  points.forEach((point, i) => {
-    if (i > 0 && points[i - 1].lot === point.lot) return;
-    if (i > 0) svg.append(draw("line", { class: "change", x1: x(i - 0.5), x2: x(i - 0.5), y1: top - 6, y2: h - bottom }));
-    const name = point.lot || "own reference";
-    svg.append(draw("text", { x: x(i - 0.5) + 6, y: top, class: "change-text" }, name.length > 24 ? `${name.slice(0, 23)}…` : name));
+  const changes = points.flatMap((point, i) => (i > 0 && points[i - 1].lot === point.lot ? [] : [i]));
+  changes.forEach((i, n) => {
+    const from = x(i - 0.5), to = n + 1 < changes.length ? x(changes[n + 1] - 0.5) : w;
+    if (i > 0) svg.append(draw("line", { class: "change", x1: from, x2: from, y1: top - 6, y2: h - bottom }));
+    const name = points[i].lot || "own reference";
+    const room = Math.min(40, Math.floor((to - from - 10) / LETTER));
+    if (room < 4) return;  // the line says that another reference judges from here on
+    const text = draw("text", { x: from + 6, y: top, class: "change-text" }, name.length > room ? `${name.slice(0, room - 1)}…` : name);
+    text.append(draw("title", {}, name));
+    svg.append(text);
   });
   points.forEach((point, i) => {
     const dot = draw("circle", { class: point.verdict, cx: x(i), cy: y(ratio(point)), r: points.length > 120 ? 3.5 : 5 });

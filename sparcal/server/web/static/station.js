@@ -4,7 +4,8 @@ const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
 export class Refused extends Error {}
 
 export async function api(method, path, body, headers = {}) {
-  const options = { method, headers: { "X-Sparcal-CSRF": csrf, ...headers }, credentials: "same-origin" };
+  const guard = method === "GET" ? {} : { "X-Sparcal-CSRF": csrf };  // a bare GET may be under way already: the page asks before its scripts do
+  const options = { method, headers: { ...guard, ...headers }, credentials: "same-origin" };
   if (body instanceof Blob) options.body = body;
   else if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -38,19 +39,24 @@ export function make(tag, properties = {}, ...children) {
 
 export const find = (selector) => document.querySelector(selector);
 export const number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
-export const counted = (value) => value.toLocaleString("en");
+// Written by hand: a browser needs a tenth of a second for its tables of languages, and hundreds of times stand on a page.
+export const counted = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 export const percent = (value) => `${Number((100 * value).toPrecision(2))} %`;
 
+const two = (value) => String(value).padStart(2, "0");
 export function clock(text) {
-  return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  const moment = new Date(text);
+  return `${two(moment.getHours())}:${two(moment.getMinutes())}`;
 }
 
-export const isToday = (moment) => new Date().toDateString() === moment.toDateString();
+// Days as every language of the world sorts them.
+export const day = (moment) => `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
+export const isToday = (moment) => day(moment) === day(new Date());
 
 export function when(text) {
   if (!text) return "";
   const moment = new Date(text);
-  return isToday(moment) ? `today ${clock(text)}` : `${moment.toLocaleDateString()} ${clock(text)}`;
+  return `${isToday(moment) ? "today" : day(moment)} ${clock(text)}`;
 }
 
 let toastTimer;
@@ -133,15 +139,20 @@ export function acceptImages(zone, send) {
   }
 }
 
+const outbox = { files: [], total: 0 };  // what is dropped while others are on their way follows them
 async function upload(files, send) {
-  const waiting = [...files];
+  const underWay = outbox.total > 0;
+  outbox.files.push(...files);
+  outbox.total += files.length;
+  if (underWay) return;
   const problems = [];
   const note = find("#sending");
-  for (let file = waiting.shift(); file; file = waiting.shift()) {
-    note.textContent = `Sending ${files.length - waiting.length} of ${files.length}`;
+  for (let file = outbox.files.shift(); file; file = outbox.files.shift()) {
+    note.textContent = `Sending ${outbox.total - outbox.files.length} of ${outbox.total}`;
     try { await send(file); } catch (error) { problems.push(`${file.name}: ${error.message}`); }
   }
   note.textContent = "";
+  outbox.total = 0;
   if (problems.length) say(problems.length > 1 ? `${problems[0]} (and ${problems.length - 1} more)` : problems[0]);
   refresh();
 }
@@ -156,6 +167,9 @@ export function listen(listener) {
   listeners.push(listener);
   if (latest) queueMicrotask(() => attempt(() => listener(latest)));  // once the page's module has run to its end
 }
+// Whether nothing has changed since the page was made, so that what was asked for after it is as new as this state.
+const rendered = document.querySelector('meta[name="revision"]')?.content;
+export const isAsRendered = (state) => String(state.revision) === rendered;
 export async function refresh(anyway = false) {
   clearTimeout(timer);
   let pause = 1000;
@@ -206,10 +220,11 @@ function showState(state) {
     : "The station judges with its own reference, not calibrated to any lot.";
   const job = state.current;
   const bar = find("#queue-progress");
-  bar.hidden = !job?.total;
-  if (job?.total) { bar.max = job.total; bar.value = job.done; }
+  const counts = job?.total && !(outbox.total && job.kind === "score");  // what still arrives is no total yet
+  bar.hidden = !counts;
+  if (counts) { bar.max = job.total; bar.value = job.done; }
   find("#queue-text").textContent = job
-    ? [job.state === "held" ? "Held: the disk is full" : job.title, job.total ? `${job.done} of ${job.total}` : "", job.remaining_s ? `about ${duration(job.remaining_s)}` : "", state.queued ? `${state.queued} more` : ""].filter(Boolean).join(" · ")
+    ? [job.state === "held" ? "Held: the disk is full" : job.title, counts ? `${job.done} of ${job.total}` : "", counts && job.remaining_s ? `about ${duration(job.remaining_s)}` : "", state.queued ? `${state.queued} more` : ""].filter(Boolean).join(" · ")
     : state.queued ? `Queue: ${state.queued} waiting` : "Queue: empty";
 }
 
@@ -238,7 +253,8 @@ let pending;
 document.addEventListener("keydown", (event) => {
   const letter = event.key.length === 1 && event.key !== " ";
   const burst = event.timeStamp - lastLetter < SCANNER_MS;
-  if (letter) { lastLetter = event.timeStamp; clearTimeout(pending); }
+  if (letter) lastLetter = event.timeStamp;
+  if (letter && burst) clearTimeout(pending);  // a hand's next key leaves it: on a slow machine it is late, and still meant
   const typing = event.target.closest("input:not([type=range], [type=file], [type=checkbox]), select, textarea");
   if (!typing && burst && event.key === "Enter") event.preventDefault();  // a scanner ends with it, and must press no button
   if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
@@ -279,13 +295,3 @@ find("#queue-button").addEventListener("click", async () => { await attempt(show
 for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
 window.addEventListener("unhandledrejection", (event) => say(`The page made a mistake (${event.reason?.message ?? "unknown"}): reload it.`));
 queueMicrotask(() => refresh());
-
-// Checks: the gravest first, in plain words; what was measured is one click away.
-export function showChecks(list, checks) {
-  const grave = { stop: 0, look: 1, ok: 2 };
-  const sorted = [...checks].sort((a, b) => grave[a.verdict] - grave[b.verdict]);
-  list.replaceChildren(...sorted.map((check) => make("li", { "data-check": check.name, class: check.verdict },
-    make("span", { class: `chip ${check.verdict}` }, check.verdict),
-    make("div", {}, make("p", {}, make("strong", {}, `${check.title}${/[?!.]$/.test(check.title) ? "" : "."} `), make("span", { class: "said" }, check.plain ?? check.sentence)),
-      check.plain && check.plain !== check.sentence ? make("details", {}, make("summary", {}, "What was measured"), make("p", { class: "small" }, check.sentence)) : null))));
-}
