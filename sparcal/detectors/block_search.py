@@ -16,7 +16,7 @@ from sparcal.detectors.export_rule import GraphShapes, GraphTensors
 AXES = 16  # leading axes that boxes are along
 TILE = 64  # cells that are compared with a block at once
 MANY = 0.5  # of all blocks: cells with more left, as in a picture of something else, take the whole bank instead
-FAR = 1e15  # coordinate of rows that only fill up the last block
+FAR = 1e30  # square of rows that only fill up the last block
 MOST_TILES = 2**40  # for the tracer, which takes any number for possible
 _BLOCKS = 192  # about as many, if that does not make them
 _FEWEST, _MOST = 32, 1024  # rows each
@@ -31,7 +31,7 @@ def block_shapes(d: int) -> GraphShapes:
         "bank_axes": (d, axes),
         "bank_boxes": (2, axes, "b"),  # middle, and half of the width
         "bank_centre": (d,),
-        "bank_leading": ("b", "m", axes),  # rows along the axes
+        "bank_leading": ("b", "m", axes + 1),  # the same along the axes alone
     }
 
 
@@ -45,21 +45,25 @@ def block_tensors(bank: Tensor) -> GraphTensors:
     missing = -len(order) % each
     rows = centred[order]
     along = rows @ axes.double()
-    products = torch.cat((-2 * rows, rows.square().sum(dim=1, keepdim=True)), dim=1)
-    outside = products.new_zeros(missing, products.shape[1])
-    outside[:, -1] = FAR**2
     again = torch.cat((along, along[-1:].expand(missing, -1))).unflatten(0, (-1, each))
     low, high = again.amin(dim=1), again.amax(dim=1)
     # A little wider, so that float32 holds no box that a row sticks out of.
     half = (high - low) / 2 + 2**-20 * along.abs().amax()
-    leading = torch.cat((along, along.new_full((missing, along.shape[1]), FAR)))
     return {
-        "bank": torch.cat((products, outside)).float().unflatten(0, (-1, each)),
+        "bank": _for_products(rows, each),
         "bank_axes": axes,
         "bank_boxes": torch.stack(((low + high).mT / 2, half.mT)).float(),
         "bank_centre": centre,
-        "bank_leading": leading.float().unflatten(0, (-1, each)),
+        "bank_leading": _for_products(along, each),
     }
+
+
+def _for_products(rows: Tensor, each: int) -> Tensor:
+    """(b, each, d + 1): rows (m, d) times -2 and their squares, filled up with rows at the origin that seem far away."""
+    filled = rows.new_zeros(-(-len(rows) // each) * each, rows.shape[1] + 1)
+    filled[:, -1] = FAR
+    filled[: len(rows)] = torch.cat((-2 * rows, rows.square().sum(dim=1, keepdim=True)), dim=1)
+    return filled.float().unflatten(0, (-1, each))
 
 
 def near_rows_together(points: Tensor, each: int) -> Tensor:
@@ -86,24 +90,23 @@ def nearest_squares(x: Tensor, tensors: GraphTensors) -> Tensor:
     gaps = ((along[:, :, None] - middle).abs() - half).relu()
     bounds = (gaps * gaps).sum(dim=1)  # (q, b), on squared distances
     first = bounds.argmin(dim=1)
-    beside = tensors["bank_leading"].index_select(0, first) - along[:, None]
-    row = first * bank.shape[1] + (beside * beside).sum(dim=2).argmin(dim=1)
+    beside = tensors["bank_leading"].index_select(0, first) @ _with_one(along)[:, :, None]
+    row = first * bank.shape[1] + beside[:, :, 0].argmin(dim=1)
     nearest = _square_gaps(x, bank, row)
 
     squares = (x * x).sum(dim=1)
     left = (bounds <= (_growth() * nearest + _rounding(x.shape[1]) * squares)[:, None]).mT  # (b, q)
     cells = torch.arange(x.shape[0], device=x.device)
-    # The first cell goes both ways: runtimes differ in what they make of no rows at all.
     hard = left.float().mean(dim=0) > MANY
-    nearest = nearest.minimum(_of_whole_bank(x, hard | (cells == 0), bank))
-    who, block = tiles(left & ~(hard & (cells > 0)))
+    nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
+    who, block = tiles(left & ~hard)
     return _of_tiles(x, who, block, bank, nearest)
 
 
 def nearest_squares_plainly(x: Tensor, tensors: GraphTensors) -> Tensor:
     """What `nearest_squares` finds, by all distances."""
     rows = tensors["bank"].flatten(0, 1)[:, :-1] / -2
-    real = tensors["bank_leading"].flatten(0, 1)[:, 0] < FAR / 2
+    real = tensors["bank"].flatten(0, 1)[:, -1] < FAR
     return (x[:, None] - rows[real]).square().sum(dim=-1).amin(dim=1)
 
 
