@@ -96,7 +96,6 @@ def nearest_squares(x: Tensor, tensors: GraphTensors) -> Tensor:
 
     squares = (x * x).sum(dim=1)
     left = (bounds <= (_growth() * nearest + _rounding(x.shape[1]) * squares)[:, None]).mT  # (b, q)
-    cells = torch.arange(x.shape[0], device=x.device)
     hard = left.float().mean(dim=0) > MANY
     nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
     who, block = tiles(left & ~hard)

@@ -63,7 +63,9 @@ def test_no_box_is_left_out_that_holds_the_nearest_row():
     x = queries - tensors["bank_centre"]
     middle, half = tensors["bank_boxes"]
     bounds = (((x @ tensors["bank_axes"])[:, :, None] - middle).abs() - half).relu().square().sum(dim=1)
-    rows = take_rows(tensors["bank"], torch.arange(tensors["bank"].shape[:2].numel()).reshape(tensors["bank"].shape[:2]))
+    rows = take_rows(
+        tensors["bank"], torch.arange(tensors["bank"].shape[:2].numel()).reshape(tensors["bank"].shape[:2])
+    )
     real = tensors["bank"][..., -1] < FAR
     squares = (x[:, None, None] - rows).square().sum(dim=-1).masked_fill(~real, torch.inf).amin(dim=2)
     assert (bounds <= squares).all()
