@@ -20,7 +20,7 @@ help:
 	@echo "make test-lowest    the fast tests on the lowest allowed versions of all dependencies"
 	@echo "make test-highest   the fast tests on the newest versions that there are"
 	@echo "make release-check  build, install the wheel alone elsewhere, and walk through it"
-	@echo "make speed     every hot path against a peer, thirteen minutes; writes docs/explanation/speed.md"
+	@echo "make speed     every hot path against a peer, twelve minutes; writes docs/explanation/speed.md"
 	@echo "make docs      the documentation site, offline; opens as build/site/index.html"
 	@echo "make notebooks run the notebooks of examples/ again and keep what they show"
 	@echo "make lint      ruff and mypy"
@@ -111,7 +111,7 @@ $(ANOMALIB)/.ready: pyproject.toml constraints-anomalib.txt
 test-anomalib: $(ANOMALIB)/.ready
 	OMP_NUM_THREADS=1 $(ANOMALIB)/bin/python -m pytest tests/integrations/anomalib
 
-# About thirteen minutes on two cores that do nothing else; writes docs/explanation/speed.md.
+# About twelve minutes on two cores that do nothing else; writes docs/explanation/speed.md.
 speed: $(ANOMALIB)/.ready
 	$(ANOMALIB)/bin/python -m speed
 

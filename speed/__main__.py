@@ -1,6 +1,6 @@
 """Run the benchmarks, print one table, and write docs/explanation/speed.md.
 
-    python -m speed            those with a goal on the page, in full: about thirteen minutes on two idle cores
+    python -m speed            those with a goal on the page, in full: about twelve minutes on two idle cores
     python -m speed sparc lot  some, by name, the longer ones too; with --write they get a section of the page
     python -m speed --quick    small sizes, to see that everything runs; nothing is written
 
@@ -22,8 +22,9 @@ from speed.measure import ROOT, Row, cores
 from speed.page import growth_table, print_table, write_page, write_section
 
 # Compared by time on the clock, some with a thread per core; by CPU time of one thread, so two of these may run at once.
-ALONE = ("startup", "sparc", "neighbours", "padim", "folder")
-TOGETHER = ("whole_lot", "lot", "export", "aupro", "musc")
+# The longest come first, so that neither core waits long for the other.
+ALONE = ("startup", "sparc", "neighbours", "folder")
+TOGETHER = ("whole_lot", "lot", "export", "coreset", "musc", "aupro", "padim")
 PAGE = (*ALONE, *TOGETHER)
 LONGER = ("cache", "growth", "large", "runtimes")
 NAMES = (*PAGE, *LONGER)

@@ -27,7 +27,6 @@ from torch.nn.functional import max_pool2d, normalize
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.levels import only_level, scored_level
 from sparcal.detectors.nearest_rule import NearestRule
-from sparcal.detectors.pruned_rule import PrunedRule
 from sparcal.errors import DataError, ShapeError
 from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule, top_mean
@@ -97,21 +96,18 @@ class AnomalyDINO:
             cell = torch.where(self._foreground(features), cell, 0.0)
         return Scores(top_mean(cell.flatten(1), self.top), cell)
 
-    def export_rule(self) -> NearestRule | PrunedRule:
+    def export_rule(self) -> NearestRule:
         """How an exported graph scores as this detector does, which it can without a foreground mask."""
         if self.mask != "off":
             raise DataError(
                 f"AnomalyDINO can be exported with mask='off', got mask={self.mask!r}: "
                 "its foreground needs a principal component per image, which no exported graph has."
             )
-        if self.neighbours == 1:
-            return PrunedRule(self.top)
         return NearestRule(self.neighbours, squared=True, unit=True, top=self.top)
 
     def export_state(self) -> GraphTensors:
         """The bank, by the names that the exported graph reads."""
-        rule, bank = self.export_rule(), fitted(self, self.bank_)
-        return rule.tensors(bank) if isinstance(rule, PrunedRule) else rule.tensors(bank, "AnomalyDINO")
+        return self.export_rule().tensors(fitted(self, self.bank_), "AnomalyDINO")
 
     def _foreground(self, features: Features) -> Tensor:
         level = features.levels[0]

@@ -19,7 +19,7 @@ EXPORTING = "Exporting a model"
 LARGEST_FILE = 2**31 - 2**24  # a protobuf file ends at 2 GiB
 
 # How long the axes that differ between lots are while tracing; above 1, because tracers take 1 for a constant.
-_TRACED_LENGTH = {"b": 64, "m": 4096, "r": 3, "s": 2}
+_TRACED_LENGTH = {"b": 64, "m": 48, "r": 3, "s": 2}
 
 
 def write_onnx(graph: LotGraph, state: LotState, path: Path) -> None:

@@ -29,6 +29,7 @@ from sparcal.imaging.map_matrices import MapRule, draw_native, value_below
 from sparcal.imaging.preprocess import Geometry, Preprocess
 from sparcal.runtimes import import_extra
 from sparcal.settings import file_path
+from sparcal.threads import core_count
 
 KIND = "export"
 METADATA = "metadata.json"
@@ -144,6 +145,8 @@ def _open_onnx(path: Path, state: LotState | None) -> Run:
     onnxruntime = import_extra("onnxruntime", "Running an ONNX model")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # it warns about every tensor that a lot may replace
+    # Left alone, it pins a thread to every core of the machine, also where this process may use one of them only.
+    options.intra_op_num_threads = core_count()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     replaced: Arrays = {} if state is None else state.arrays

@@ -124,7 +124,7 @@ def test_metadata_says_what_the_model_is(exported):
     assert said["inputs"] == {"pixels": ["n", 3, 64, 64]}
     assert said["outputs"] == {"score": ["n"], "anomalous": ["n"], "map": ["n", 64, 64], "cells": ["n", 8, 8]}
     assert said["files"] == {"model.onnx": file_digest(path)}
-    assert said["state"]["bank"] == ["m", 240]
+    assert said["state"]["bank"] == ["b", "m", 241]
     assert {"sparcal", "torch", "onnx", "onnxruntime"} <= set(said["versions"])
     assert max(said["difference_from_torch"].values()) < 1e-4
     assert sorted(file.name for file in path.parent.iterdir()) == ["metadata.json", "model.onnx"]

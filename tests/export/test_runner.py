@@ -51,6 +51,23 @@ def exported(model, tmp_path_factory):
     return export_model(model, tmp_path_factory.mktemp("exported"))
 
 
+def test_onnxruntime_takes_the_cores_of_this_process(exported, monkeypatch):
+    """Left alone, it starts a thread for every core of the machine, whatever the process may use."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    asked = []
+
+    class Options(onnxruntime.SessionOptions):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "intra_op_num_threads":
+                asked.append(value)
+
+    monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
+    monkeypatch.setattr(runner, "core_count", lambda: 1)
+    load_exported(exported)
+    assert asked == [1]
+
+
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
     path = tmp_path_factory.mktemp("images") / "part.png"

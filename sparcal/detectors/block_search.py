@@ -1,0 +1,188 @@
+"""The nearest row of a bank in an exported graph, without taking every distance.
+
+Near rows are kept side by side in blocks, and every block has a box along the leading axes of the bank. Each cell first takes
+its distance to one row of the nearest box. A box that is farther away than that is left out by proof; cells that share a box
+which is not are put into tiles, and one product of matrices compares every tile with the rows of its block. No loop is
+needed, and nothing is lost. `nearest_squares_plainly` is the same without blocks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sparcal.detectors.export_rule import GraphShapes, GraphTensors
+
+AXES = 16  # leading axes that boxes are along
+TILE = 64  # cells that are compared with a block at once
+MANY = 0.5  # of all blocks: cells with more left, as in a picture of something else, take the whole bank instead
+FAR = 1e30  # square of rows that only fill up the last block
+MOST_TILES = 2**40  # for the tracer, which takes any number for possible
+_BLOCKS = 192  # about as many, if that does not make them
+_FEWEST, _MOST = 32, 1024  # rows each
+_SHARE = 2**-8  # (a + b)^2 <= (1 + share) a^2 + (1 + 1 / share) b^2 keeps the allowance for rounding free of roots
+
+
+def block_shapes(d: int) -> GraphShapes:
+    """The names and shapes of the tensors for features of d channels: b blocks of m rows."""
+    axes = min(AXES, d)
+    return {
+        "bank": ("b", "m", d + 1),  # each row times -2, and its square: a product with (x, 1) orders rows by distance
+        "bank_axes": (d, axes),
+        "bank_boxes": (2, axes, "b"),  # middle, and half of the width
+        "bank_centre": (d,),
+        "bank_leading": ("b", "m", axes + 1),  # the same along the axes alone
+    }
+
+
+def block_tensors(bank: Tensor) -> GraphTensors:
+    """The rows (m, d) of a bank by these names, relative to their mean: that changes no distance and loses fewer digits."""
+    centre = bank.double().mean(dim=0).float()
+    centred = bank.double() - centre
+    axes = torch.linalg.eigh(centred.mT @ centred).eigenvectors.flip(1)[:, :AXES].float()
+    each = min(max(-(-len(bank) // _BLOCKS), _FEWEST), _MOST)
+    order = near_rows_together(centred @ axes.double(), each)
+    missing = -len(order) % each
+    rows = centred[order]
+    along = rows @ axes.double()
+    again = torch.cat((along, along[-1:].expand(missing, -1))).unflatten(0, (-1, each))
+    low, high = again.amin(dim=1), again.amax(dim=1)
+    # A little wider, so that float32 holds no box that a row sticks out of.
+    half = (high - low) / 2 + 2**-20 * along.abs().amax()
+    return {
+        "bank": _for_products(rows, each),
+        "bank_axes": axes,
+        "bank_boxes": torch.stack(((low + high).mT / 2, half.mT)).float(),
+        "bank_centre": centre,
+        "bank_leading": _for_products(along, each),
+    }
+
+
+def _for_products(rows: Tensor, each: int) -> Tensor:
+    """(b, each, d + 1): rows (m, d) times -2 and their squares, filled up with rows at the origin that seem far away."""
+    filled = rows.new_zeros(-(-len(rows) // each) * each, rows.shape[1] + 1)
+    filled[:, -1] = FAR
+    filled[: len(rows)] = torch.cat((-2 * rows, rows.square().sum(dim=1, keepdim=True)), dim=1)
+    return filled.float().unflatten(0, (-1, each))
+
+
+def near_rows_together(points: Tensor, each: int) -> Tensor:
+    """(m,): an order of points (m, p) in which each `each` is a box of its own: halved along the longest side, again and again."""
+    waiting = [torch.arange(len(points))]
+    done = []
+    while waiting:
+        part = waiting.pop()
+        if len(part) <= each:
+            done.append(part)
+            continue
+        own = points[part]
+        axis = int(own.var(dim=0).argmax())
+        half = (len(part) // each + 1) // 2 * each
+        part = part[own[:, axis].argsort(stable=True)]
+        waiting += [part[half:], part[:half]]
+    return torch.cat(done)
+
+
+def nearest_squares(x: Tensor, tensors: GraphTensors) -> Tensor:
+    """(q,): the squared distance of each of (q, d) to the nearest row of the bank, both relative to its centre."""
+    bank, along = tensors["bank"], x @ tensors["bank_axes"]
+    middle, half = tensors["bank_boxes"].unbind(0)
+    gaps = ((along[:, :, None] - middle).abs() - half).relu()
+    bounds = (gaps * gaps).sum(dim=1)  # (q, b), on squared distances
+    first = bounds.argmin(dim=1)
+    beside = tensors["bank_leading"].index_select(0, first) @ _with_one(along)[:, :, None]
+    row = first * bank.shape[1] + beside[:, :, 0].argmin(dim=1)
+    nearest = _square_gaps(x, bank, row)
+
+    squares = (x * x).sum(dim=1)
+    left = (bounds <= (_growth() * nearest + _rounding(x.shape[1]) * squares)[:, None]).mT  # (b, q)
+    hard = left.float().mean(dim=0) > MANY
+    nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
+    who, block = tiles(left & ~hard)
+    return _of_tiles(x, who, block, bank, nearest)
+
+
+def nearest_squares_plainly(x: Tensor, tensors: GraphTensors) -> Tensor:
+    """What `nearest_squares` finds, by all distances."""
+    rows = tensors["bank"].flatten(0, 1)[:, :-1] / -2
+    real = tensors["bank"].flatten(0, 1)[:, -1] < FAR
+    return (x[:, None] - rows[real]).square().sum(dim=-1).amin(dim=1)
+
+
+def tiles(left: Tensor) -> tuple[Tensor, Tensor]:
+    """Which cells to compare with which block, from (b, q): cells (tiles, TILE) and blocks (tiles,).
+
+    All cells of a tile have its block left. Tiles that would not be full hold their last cell again.
+    """
+    counts = left.sum(dim=1)
+    ends = counts.cumsum(0)
+    cell = left.nonzero(as_tuple=True)[1]  # sorted by block
+    most = (left.shape[1] + TILE - 1) // TILE
+    steps = torch.arange(most, device=left.device) * TILE
+    block, number = (steps < counts[:, None]).nonzero(as_tuple=True)
+    torch._check(cell.shape[0] <= TILE * MOST_TILES)
+    torch._check(block.shape[0] <= MOST_TILES)
+    end = ends.index_select(0, block)
+    start = end - counts.index_select(0, block) + number * TILE
+    place = torch.minimum(start[:, None] + torch.arange(TILE, device=left.device), end[:, None] - 1)
+    return cell.index_select(0, place.flatten()).reshape(-1, TILE), block
+
+
+def nearest_rows(x: Tensor, bank: Tensor, k: int) -> Tensor:
+    """(q, k): the rows nearest to each of (q, d), by all products with a bank (b, m, d + 1)."""
+    order = _with_one(x) @ bank.flatten(0, 1).mT
+    return order.argmin(dim=1, keepdim=True) if k == 1 else order.topk(k, dim=1, largest=False).indices
+
+
+def take_rows(bank: Tensor, rows: Tensor) -> Tensor:
+    """(*, d): the rows of (b, m, d + 1) that indices (*) name."""
+    taken = bank.flatten(0, 1).index_select(0, rows.flatten())[:, :-1] * -0.5
+    return taken.reshape(*rows.shape, bank.shape[2] - 1)
+
+
+def _of_tiles(x: Tensor, who: Tensor, block: Tensor, bank: Tensor, nearest: Tensor) -> Tensor:
+    """(q,): the lower of `nearest` and what the rows of the tiles' blocks give."""
+    cells = who.flatten()
+    tile = _with_one(x).index_select(0, cells).reshape(-1, TILE, x.shape[1] + 1)
+    order = (tile @ bank.index_select(0, block).mT).flatten(0, 1)  # (cells of tiles, m), each less |x|^2
+    lowest = order.amin(dim=1)
+    best = torch.full_like(nearest, torch.inf).scatter_reduce(0, cells, lowest, "amin")
+    # Only rows that are nearest as far as the product can tell are compared by difference, which keeps more digits.
+    likely = best + 2**-20 * (x * x).sum(dim=1)
+    (place,) = (lowest <= likely.index_select(0, cells)).nonzero(as_tuple=True)
+    torch._check(place.shape[0] <= TILE * MOST_TILES)
+    row = block.index_select(0, place // TILE) * bank.shape[1] + order.index_select(0, place).argmin(dim=1)
+    cell = cells.index_select(0, place)
+    return nearest.scatter_reduce(0, cell, _square_gaps(x.index_select(0, cell), bank, row), "amin")
+
+
+def _of_whole_bank(x: Tensor, wanted: Tensor, bank: Tensor) -> Tensor:
+    """(q,): squared distances to the nearest of all rows where `wanted`, infinite elsewhere."""
+    (where,) = wanted.nonzero(as_tuple=True)
+    torch._check(where.shape[0] <= MOST_TILES)
+    own = x.index_select(0, where)
+    found = nearest_rows(own, bank, 1)[:, 0]
+    return torch.full_like(x[:, 0], torch.inf).scatter(0, where, _square_gaps(own, bank, found))
+
+
+def _square_gaps(x: Tensor, bank: Tensor, rows: Tensor) -> Tensor:
+    """(q,): the squared distance of each of (q, d) to the row of (b, m, d + 1) that (q,) names."""
+    gap = x - take_rows(bank, rows)
+    return (gap * gap).sum(dim=1)
+
+
+def _with_one(x: Tensor) -> Tensor:
+    return torch.cat((x, torch.ones_like(x[:, :1])), dim=1)
+
+
+def _growth() -> float:
+    """See `_rounding`; the second factor is for the float32 of the distance itself."""
+    return (1 + _SHARE) * (1 + 2**-8)
+
+
+def _rounding(d: int) -> float:
+    """A bound above growth * t + rounding * |x|^2 proves a squared distance above t.
+
+    Each of AXES coordinates is a sum of d products, wrong by d / 2^24 of |x| at most.
+    """
+    return (1 + 1 / _SHARE) * AXES * (d * 2**-24) ** 2
