@@ -98,7 +98,7 @@ def nearest_squares(x: Tensor, tensors: GraphTensors) -> Tensor:
     left = (bounds <= (_growth() * nearest + _rounding(x.shape[1]) * squares)[:, None]).mT  # (b, q)
     hard = left.float().mean(dim=0) > MANY
     nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
-    who, block = tiles(left & ~hard)
+    who, block = cell_tiles(left & ~hard)
     return _of_tiles(x, who, block, bank, nearest)
 
 
@@ -109,7 +109,7 @@ def nearest_squares_plainly(x: Tensor, tensors: GraphTensors) -> Tensor:
     return (x[:, None] - rows[real]).square().sum(dim=-1).amin(dim=1)
 
 
-def tiles(left: Tensor) -> tuple[Tensor, Tensor]:
+def cell_tiles(left: Tensor) -> tuple[Tensor, Tensor]:
     """Which cells to compare with which block, from (b, q): cells (tiles, TILE) and blocks (tiles,).
 
     All cells of a tile have its block left. Tiles that would not be full hold their last cell again.

@@ -13,12 +13,12 @@ from sparcal.detectors.block_search import (
     TILE,
     block_shapes,
     block_tensors,
+    cell_tiles,
     near_rows_together,
     nearest_rows,
     nearest_squares,
     nearest_squares_plainly,
     take_rows,
-    tiles,
 )
 from sparcal.detectors.nearest_rule import NearestRule
 from sparcal.types import Features
@@ -76,7 +76,7 @@ def test_most_rows_are_left_out(monkeypatch):
     random = torch.Generator().manual_seed(0)
     bank, queries = mixture(random, 6000, 100, 0.3), mixture(random, 500, 100, 0.3)
     tiled = []
-    monkeypatch.setattr(block_search, "tiles", lambda left: tiled.append(left) or tiles(left))
+    monkeypatch.setattr(block_search, "cell_tiles", lambda left: tiled.append(left) or cell_tiles(left))
     tensors = block_tensors(bank)
     nearest_squares(queries - tensors["bank_centre"], tensors)
     assert tiled[0].float().mean() < 0.3
@@ -84,7 +84,7 @@ def test_most_rows_are_left_out(monkeypatch):
 
 def test_tiles_hold_every_cell_of_every_block():
     left = torch.rand(9, 300, generator=torch.Generator().manual_seed(0)) < torch.linspace(0, 1, 9)[:, None]
-    who, block = tiles(left)
+    who, block = cell_tiles(left)
     assert who.shape == (sum(-(-int(count) // TILE) for count in left.sum(dim=1)), TILE)
     assert {(int(b), int(c)) for b, cells in zip(block, who, strict=True) for c in cells} == {
         (int(b), int(c)) for b, c in left.nonzero()
