@@ -63,7 +63,8 @@ def _for_products(rows: Tensor, each: int) -> Tensor:
     filled = rows.new_zeros(-(-len(rows) // each) * each, rows.shape[1] + 1)
     filled[:, -1] = FAR
     filled[: len(rows)] = torch.cat((-2 * rows, rows.square().sum(dim=1, keepdim=True)), dim=1)
-    return filled.float().unflatten(0, (-1, each))
+    blocks: Tensor = filled.float().unflatten(0, (-1, each))
+    return blocks
 
 
 def near_rows_together(points: Tensor, each: int) -> Tensor:

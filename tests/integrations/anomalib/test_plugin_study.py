@@ -24,7 +24,7 @@ def test_a_model_is_calibrated_and_judges_every_part(
     monkeypatch.setattr(study, "SIZE", (64, 64))
     monkeypatch.setitem(study.MODELS, "Patchcore", {"coreset_sampling_ratio": 0.2})
     good, bad = images(folder / "test" / "good"), images(folder / "test" / "bad")
-    lot = Drawn(images(folder / "lot" / "good"), good, bad, [], [True] * len(good))
+    lot = Drawn(images(folder / "lot" / "good"), good, bad, [], [], [True] * len(good))
     trained = study.TrainedModel(model, tmp_path, images(folder / "train"))
     row = trained.judge(lot)
     for kind in ("good", "bad"):  # the engine's labels, part by part, are what the model itself scores
