@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -22,11 +21,11 @@ CTRL_C = BY_SIGNAL + signal.SIGINT
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass
 class Stop:
     """Which signal asked the command to stop; None while none did."""
 
-    number: int | None = None
+    def __init__(self) -> None:
+        self.number: int | None = None
 
     @property
     def code(self) -> int:
