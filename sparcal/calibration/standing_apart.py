@@ -2,8 +2,9 @@
 
 A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
 service the light has been shown once, so parts like it score between the highest in company and that: the middle counts.
-A part whose score the others would let one part in a thousand reach is taken for such a part too, whatever sets it apart;
-one odd part among eight would otherwise raise a threshold above every defect.
+A part whose score all below it would let one part in a thousand reach is taken for such a part too, whatever sets it
+apart, and so is every part above that; one odd part among eight, or two under lamps that were shown once, would otherwise
+raise a threshold above every defect.
 
 The station's own parts are many, but nobody has verified them one by one, and one odd part among them must not set the
 threshold of every lot: each counts as OWN_AT_MOST times the highest of the lot at most.
@@ -28,14 +29,22 @@ def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool], *, by_score: bo
 
     Args:
         alone: which stand alone under their light, as the check of that name found; none unless given.
-        by_score: whether the one with the highest score does too, where the others do not explain that score.
+        by_score: whether those with the highest scores do too, where the scores below do not explain them.
     """
     apart = np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
-    highest = np.arange(len(lot)) == np.argmax(lot)
-    if by_score and len(lot) > IN_COMPANY:
-        others = lot[~highest]
-        apart = apart | (highest & (lot > prediction_limit(not_far_above(own, others), others, APART)))
+    if by_score:
+        ranks = lot.argsort(kind="stable").argsort(kind="stable")
+        apart = apart | (ranks >= _explained(own, np.sort(lot)))
     return apart if len(lot) - apart.sum() >= IN_COMPANY else np.zeros(len(lot), bool)
+
+
+def _explained(own: Floats, ordered: Floats) -> int:
+    """How many of these scores, from the lowest on, explain each other: the next one lies above what they let through."""
+    for company in range(IN_COMPANY, len(ordered)):
+        below = ordered[:company]
+        if ordered[company] > prediction_limit(not_far_above(own, below), below, APART):
+            return company
+    return len(ordered)
 
 
 def halfway(lot: Floats, apart: NDArray[np.bool_]) -> Floats:

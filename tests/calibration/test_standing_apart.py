@@ -30,6 +30,22 @@ def test_good_parts_of_one_distribution_hardly_ever_stand_apart():
     assert np.mean(apart) < 8 * APART + 3 * np.sqrt(8 * APART / 2000)
 
 
+def test_two_parts_do_not_hide_each_other():
+    own, company = gamma(60, 1), gamma(6, 2, 2.0)
+    lot = np.append(company, [8.0, 9.0])
+    assert list(stand_apart(own, lot, [])) == [False] * 6 + [True] * 2
+    shuffled = np.random.default_rng(0).permutation(8)
+    assert list(stand_apart(own, lot[shuffled], [])) == list(lot[shuffled] >= 8.0)
+
+
+@given(st.lists(st.floats(0.5, 50), min_size=4, max_size=18), st.integers(0, 99))
+def test_who_stands_apart_lies_above_everybody_who_does_not(scores, seed):
+    lot = np.array(scores)
+    apart = stand_apart(gamma(40, seed), lot, [])
+    assert (~apart).sum() >= 4
+    assert not apart.any() or lot[apart].min() >= lot[~apart].max()
+
+
 def test_the_check_alone_is_believed_while_enough_are_left_in_company():
     own, lot = gamma(60, 1), gamma(8, 2)
     two = [True, True] + [False] * 6
