@@ -16,7 +16,7 @@ def part(value):
 def case(condition):
     good, bad = [part(n) for n in range(20)], [part(200 + n) for n in range(4)]
     masks = [np.zeros((8, 8), bool)] * 4
-    return Case(condition, "bottle", condition, lambda: [part(1)], lambda: good, lambda: (bad, masks))
+    return Case(condition, "bottle", condition, lambda: [part(1)], lambda: good, lambda: (bad, masks, [1.0] * len(bad)))
 
 
 class Rejecting:
