@@ -1,10 +1,12 @@
 """Parts that stand apart: one of the lot's among the others, and the station's own above the lot's. What they count for.
 
 A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
-service the light has been shown once, so parts like it score between the highest in company and that: the middle counts.
-A part whose score all below it would let one part in a thousand reach is taken for such a part too, whatever sets it
-apart, and so is every part above that; one odd part among eight, or two under lamps that were shown once, would otherwise
-raise a threshold above every defect.
+service the light has been shown once, and that is nearly enough: parts under it score a little above those in company. So
+it counts LIGHT of the way from the highest in company to its own score.
+
+A part whose score all below it would let one part in a thousand reach stands apart too, and so does every part above that,
+whatever sets it apart. If it is odd in itself, it must not raise the threshold above every defect; if the lot has many
+such parts, they must not all be rejected. It counts SCORE of the way.
 
 The station's own parts are many, but nobody has verified them one by one, and one odd part among them must not set the
 threshold of every lot: each counts as OWN_AT_MOST times the highest of the lot at most.
@@ -21,6 +23,7 @@ from sparcal.calibration.log_scores import Floats, are_ratios, forward, predicti
 
 OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
 APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
+LIGHT, SCORE = 0.25, 0.75  # how far a part counts that stands apart by its light, or by its score alone
 IN_COMPANY = 4  # parts in company without which those that stand apart count in full
 
 
@@ -47,12 +50,13 @@ def _explained(own: Floats, ordered: Floats) -> int:
     return len(ordered)
 
 
-def halfway(lot: Floats, apart: NDArray[np.bool_]) -> Floats:
-    """The scores with those of parts that stand apart brought halfway to the highest in company."""
+def in_part(lot: Floats, apart: NDArray[np.bool_], alone: Sequence[bool]) -> Floats:
+    """The scores with those of parts that stand apart brought towards the highest in company."""
     ratios = are_ratios(lot)
     scores = forward(lot, ratios=ratios)
     highest = scores[~apart].max()
-    between = (scores + highest) / 2
+    counts = np.where(alone, LIGHT, SCORE) if len(alone) else SCORE
+    between = highest + counts * (scores - highest)
     return np.where(apart & (scores > highest), np.exp(between) if ratios else between, lot)
 
 

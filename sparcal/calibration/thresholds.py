@@ -18,7 +18,7 @@ the lot. The lot's, each scored by what the others alone would have calibrated: 
 
 A lower rate never gives a lower threshold.
 
-A part that stands apart from the others (`standing_apart`) counts by half for where the threshold lies, and in full for
+A part that stands apart from the others (`standing_apart`) counts in part for where the threshold lies, and in full for
 what cannot be promised (`supported`, `ceiling`).
 
 What the lot says never puts the threshold below the one that the station's own parts would need: good parts of a lot are
@@ -97,7 +97,7 @@ def find_threshold(
         false_reject: share of good parts that may be rejected, above 0 and below 1.
         alone: which of the lot's parts stand alone under their light; none unless given.
     """
-    from sparcal.calibration.standing_apart import halfway, not_far_above, stand_apart  # opening a station needs none
+    from sparcal.calibration.standing_apart import in_part, not_far_above, stand_apart  # opening a station needs none
 
     mine, theirs = _checked(own, "own"), _checked(lot, "lot")
     check_rate(false_reject)
@@ -111,7 +111,7 @@ def find_threshold(
     differ = chance_of_difference(theirs, near)
     if sum(alone) == 0 and not apart.any() and differ < SIGNIFICANT:
         return _from_pool(mine, theirs, false_reject, differ)
-    return _from_lot(near, theirs, false_reject, differ, halfway(theirs, apart))
+    return _from_lot(near, theirs, false_reject, differ, in_part(theirs, apart, alone))
 
 
 def by_hand(value: float) -> Threshold:
@@ -231,8 +231,8 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
     if not free:
         value = max(prediction_limit(own, counted, rate), value)
     taken = max(value, floor)
-    half = f", {lone} by half because nothing else that was shown is like it" if lone else ""
-    sentence = f"The lot's own {k} good parts count{half}: "
+    less = f", {lone} in part because nothing else that was shown is like it" if lone else ""
+    sentence = f"The lot's own {k} good parts count{less}: "
     if free:
         sentence += _kept(rate, most)
     else:

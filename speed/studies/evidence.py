@@ -30,7 +30,6 @@ from speed.studies.evidence_tables import tables
 from speed.studies.lots import Case, Drawn, cases, draw
 from speed.studies.remember import RememberingEncoder
 
-JUDGED = 48  # good and bad parts of a lot, each
 HALVINGS = 10  # of the judged parts, for a regret without hindsight
 HIDDEN = 4  # lots with one bad part among the normals, and as many without, for each case
 AMONG = 8  # normals of such a lot
@@ -50,7 +49,7 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     lot = calibrate(inputs, parts, correction=AUTO, false_reject=FALSE_REJECT, seed=0, progress=lambda *_: None)
     judged = Judged(station, drawn)
     taken = CandidateCorrection(lot.choice.correction, lot.choice.settings).title
-    worth, scores = {}, {}
+    worth, scores, shown = {}, {}, np.array(drawn.shown)
     for candidate in candidates(k):
         title = candidate.title
         calibrated = lot.taken.calibrated if title == taken else _fitted(inputs, parts, candidate)
@@ -60,12 +59,13 @@ def study(station: Any, case: Case, drawn: Drawn, k: int) -> dict[str, Any]:
     assert test is not None
     good, bad = scores[taken]
     real = list(zip(judged.masks, drawn.contrasts, strict=False))
-    rejected, shown = good > limit.value, np.array(drawn.shown[:JUDGED])
+    rejected = good > limit.value
     return {
         "case": case.name,
         "k": k,
         "taken": taken,
         "worth": worth,
+        "worth_shown": {title: _area(side[shown], spoilt) for title, (side, spoilt) in scores.items()},
         "regret_halves": regret_by_halves(scores, taken),
         "found": float((bad > limit.value).mean()),
         "planted_found": test.found / test.planted,
@@ -86,11 +86,9 @@ def regret_by_halves(scores: dict[str, tuple[Any, Any]], taken: str) -> float:
 
     The best of several candidates on the same parts is partly the luckiest; on parts that did not choose it, it is not.
     """
-    from sparcal.bench.metrics import auroc
 
     def area(title: str, good: Any, bad: Any) -> float:
-        sides = scores[title][0][good], scores[title][1][bad]
-        return 100 * auroc([0] * len(good) + [1] * len(bad), np.concatenate(sides))
+        return _area(scores[title][0][good], scores[title][1][bad])
 
     rng, gains = np.random.default_rng(0), []
     for _ in range(HALVINGS):
@@ -101,25 +99,32 @@ def regret_by_halves(scores: dict[str, tuple[Any, Any]], taken: str) -> float:
     return float(np.mean(gains))
 
 
+def _area(good: Any, bad: Any) -> float:
+    """Image AUROC in percent."""
+    from sparcal.bench.metrics import auroc
+
+    return 100 * auroc([0] * len(good) + [1] * len(bad), np.concatenate([good, bad]))
+
+
 class Judged:
     """The parts of a lot that are judged, encoded once."""
 
     def __init__(self, station: Any, drawn: Drawn) -> None:
         from sparcal.imaging.encode import encode
 
-        self.good, self.bad = (encode(station.encoder, parts[:JUDGED]) for parts in (drawn.good, drawn.bad))
-        self.masks = drawn.masks[:JUDGED]
+        self.good, self.bad = (encode(station.encoder, parts) for parts in (drawn.good, drawn.bad))
+        self.masks = drawn.masks
 
     def worth(self, calibrated: Any, *, outlined: bool) -> tuple[tuple[float, float | None], tuple[Any, Any]]:
         """Image AUROC and, if `outlined`, AU-PRO 0.3 in percent; image scores of good and bad parts."""
-        from sparcal.bench.metrics import aupro, auroc
+        from sparcal.bench.metrics import aupro
         from sparcal.imaging.maps import native_map, outside_value
 
         good, bad = (calibrated.score(side.features) for side in (self.good, self.bad))
         scores = good.image.double().numpy(), bad.image.double().numpy()
-        area = auroc([0] * len(good) + [1] * len(bad), np.concatenate(scores))
+        area = _area(*scores)
         if not outlined:
-            return (100 * area, None), scores
+            return (area, None), scores
         rule = calibrated.detector.map_rule
         sides, low = ((good, self.good), (bad, self.bad)), outside_value(good.cell)
         maps = (
@@ -128,7 +133,7 @@ class Judged:
             for c, g in zip(s.cell, side.geometries, strict=True)
         )
         blank = [np.zeros(g.native, bool) for g in self.good.geometries]
-        return (100 * area, 100 * aupro([*blank, *self.masks], maps, (0.3,))[0]), scores
+        return (area, 100 * aupro([*blank, *self.masks], maps, (0.3,))[0]), scores
 
 
 def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
@@ -147,10 +152,12 @@ def hide(station: Any, case: Case, seed: int, lots: int = HIDDEN) -> list[dict[s
     inputs, rows = inputs_of(station).few(), []  # the few that a screening looks at, chosen once
     # Every case and every lot has its own draw: one conspicuous good part must not count in all of them.
     stream = zlib.crc32(f"{case.name} {seed}".encode())
+    bad_parts = np.random.default_rng(stream).permutation(len(case.bad))  # as many lots as bad parts hide each once
     for number in range(lots):
         for bad in (True, False):
             drawn = draw(case, AMONG, stream + 2 * number + bad)
-            normals = [*drawn.normals[1:], drawn.bad[0]] if bad else drawn.normals
+            hidden = case.bad[bad_parts[number % len(bad_parts)]]
+            normals = [*drawn.normals[1:], hidden] if bad else drawn.normals
             shown = encode_parts(station, normals, inputs.reference, n=1)  # planted defects do not matter here
             checks = {check.name: check for check in screen(inputs, shown).checks}
             odd, alone = checks["odd one out"], checks["alone"]

@@ -34,9 +34,9 @@ def _choices(lots: list[dict[str, Any]]) -> str:
 
 def _goals(lots: list[dict[str, Any]]) -> str:
     lines = [
-        "| lots | n | regret mean, worst | without hindsight | below own, worst | foretold - truly found: mean absolute, mean "
+        "| lots | n | regret mean, worst | under lamps shown | without hindsight | below own, worst | foretold - truly found: mean absolute, mean "
         "| by size alone | planted - truly found | good rejected: mean, worst | under lamps shown | above their bound |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in lots:
@@ -46,6 +46,7 @@ def _goals(lots: list[dict[str, Any]]) -> str:
         area = np.array([row["worth"][row["taken"]][0] for row in group])
         best = np.array([max(a for a, _ in row["worth"].values()) for row in group])
         own = np.array([row["worth"]["identity"][0] for row in group])
+        known = np.array([max(row["worth_shown"].values()) - row["worth_shown"][row["taken"]] for row in group])
         gaps = " | ".join(
             _gap([row[by] - row["found"] for row in group]) for by in ("foretold", "foretold_size", "planted_found")
         )
@@ -55,6 +56,7 @@ def _goals(lots: list[dict[str, Any]]) -> str:
         above = sum(row["rejected"] > row["ceiling"] for row in group)
         lines.append(
             f"| {name} | {len(group)} | {(best - area).mean():.1f}, {(best - area).max():.1f} | "
+            f"{known.mean():.1f}, {known.max():.1f} | "
             f"{halves.mean():.1f}, {halves.max():.1f} | {(own - area).max():.1f} | {gaps} | "
             f"{rejected.mean():.1%}, {rejected.max():.0%} | {shown.mean():.1%}, {shown.max():.0%} | {above} |"
         )

@@ -30,12 +30,12 @@ from sparcal.rendering.parts import (
 from speed.studies.relight import Image, Mask, Recipe, draw_recipe, draw_shift, move_mask, relight
 
 CONDITIONS = ("unshifted", "one lamp", "lamps", "moved", "lamps+moved")
-TRAINED, GOOD, BAD = 60, 92, 63  # rendered parts of each kind: 92 are 32 normals and 60 to judge
+TRAINED, GOOD, BAD = 60, 152, 120  # rendered parts of each kind: 152 are 32 normals and 120 to judge
 SIZE = 256  # of a rendered part
 LARGEST = 384  # edge of a photograph in pixels
 BOTTLES_TRAINED = 80
 LAMPS = 4  # over a lot of bottles; rendered parts have the five of the demonstration
-SHOWN_GOOD, SHOWN_BAD = 60, 63  # parts of a lot that are judged, at most
+JUDGED = 120  # good and bad parts of a lot, each, at most: with 48, chance alone moves an area by two points
 
 Spoilt = tuple[list[Image], list[Mask], list[float]]
 
@@ -126,23 +126,23 @@ def cases(photographs: Path | None, *, seed: int = 0) -> list[Case]:
 
 
 def draw(case: Case, k: int, seed: int) -> Drawn:
-    """`k` normals of a lot, at most 60 other good parts and at most 63 bad ones, all at random.
+    """`k` normals of a lot, and at most JUDGED other good parts and as many bad ones, all at random.
 
     At random means that the normals may miss a lamp, as they may on a line.
     """
     if not 1 <= k < len(case.good):
         raise DataError(f"draw needs from 1 to {len(case.good) - 1} normals of {case.name}, got {k}: ask for others.")
     rng = np.random.default_rng([seed, k])
-    order, bad = rng.permutation(len(case.good)), rng.permutation(len(case.bad))[:SHOWN_BAD]
+    order, bad = rng.permutation(len(case.good)), rng.permutation(len(case.bad))[:JUDGED]
     lamps = case.lamps or (0,) * len(case.good)
     over_normals = {lamps[i] for i in order[:k]}
     return Drawn(
         normals=[case.good[i] for i in order[:k]],
-        good=[case.good[i] for i in order[k : k + SHOWN_GOOD]],
+        good=[case.good[i] for i in order[k : k + JUDGED]],
         bad=[case.bad[i] for i in bad],
         masks=[case.masks[i] for i in bad],
         contrasts=[case.contrasts[i] for i in bad],
-        shown=[lamps[i] in over_normals for i in order[k : k + SHOWN_GOOD]],
+        shown=[lamps[i] in over_normals for i in order[k : k + JUDGED]],
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparcal.calibration.log_scores import prediction_limit
-from sparcal.calibration.standing_apart import APART, OWN_AT_MOST, halfway, not_far_above, stand_apart
+from sparcal.calibration.standing_apart import APART, LIGHT, OWN_AT_MOST, SCORE, in_part, not_far_above, stand_apart
 
 
 def gamma(n, seed, scale=1.0):
@@ -53,14 +53,21 @@ def test_the_check_alone_is_believed_while_enough_are_left_in_company():
     assert not stand_apart(own, lot, [True] * 5 + [False] * 3).any()
 
 
-@given(st.lists(st.floats(0.1, 100), min_size=2, max_size=12), st.floats(0, 1))
-def test_halfway_lies_between_the_score_and_the_highest_in_company(scores, share):
+@given(st.lists(st.floats(0.1, 100), min_size=2, max_size=12), st.floats(0, 1), st.integers(0, 2**12 - 1))
+def test_who_stands_apart_counts_from_the_highest_in_company_towards_its_score(scores, share, by_light):
     lot = np.array(scores)
     apart = np.arange(len(lot)) < int(share * (len(lot) - 1))
-    company, moved = lot[~apart].max(), halfway(lot, apart)
+    alone = [bool(by_light >> number & 1) for number in range(len(lot))]
+    company, moved = lot[~apart].max(), in_part(lot, apart, alone)
     assert np.array_equal(moved[~apart], lot[~apart])
-    for before, after in zip(lot[apart], moved[apart], strict=True):
-        assert after == (pytest.approx(np.sqrt(before * company)) if before > company else before)
+    for before, after, light in zip(lot[apart], moved[apart], np.array(alone)[apart], strict=True):
+        way = LIGHT if light else SCORE
+        assert after == (pytest.approx(company ** (1 - way) * before**way) if before > company else before)
+
+
+def test_without_a_word_on_lights_only_scores_set_parts_apart():
+    lot, apart = np.array([1.0, 2.0, 9.0]), np.array([False, False, True])
+    assert np.array_equal(in_part(lot, apart, ()), in_part(lot, apart, [False] * 3))
 
 
 def test_the_stations_own_parts_reach_a_quarter_above_the_lot_at_most():

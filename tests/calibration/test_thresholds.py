@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparcal.calibration.log_scores import prediction_limit
-from sparcal.calibration.standing_apart import OWN_AT_MOST, stand_apart
+from sparcal.calibration.standing_apart import LIGHT, OWN_AT_MOST, stand_apart
 from sparcal.calibration.thresholds import (
     EQUIVALENT,
     SIGNIFICANT,
@@ -233,7 +233,9 @@ def test_one_part_that_the_others_do_not_explain_counts_by_half_too():
     own, company = gamma(60, 1), gamma(7, 2, 2.0)
     lot = np.append(company, 9.0)
     assert list(stand_apart(own, lot, [])) == [False] * 7 + [True]
-    assert find_threshold(own, lot, 0.05) == find_threshold(own, lot, 0.05, alone=[False] * 7 + [True])
+    by_score, by_light = (find_threshold(own, lot, 0.05, alone=alone) for alone in ([], [False] * 7 + [True]))
+    assert by_light.value < by_score.value < lot[-1], "a light that was shown once is nearly known"
+    assert (by_score.ceiling, by_score.supported) == (by_light.ceiling, by_light.supported)
 
 
 def test_enough_parts_put_no_limit_below_their_highest():
@@ -244,17 +246,17 @@ def test_enough_parts_put_no_limit_below_their_highest():
     assert find_threshold(own, lot, 0.05).free
 
 
-def test_a_part_that_stands_alone_counts_by_half_for_the_threshold_and_in_full_for_the_promise():
+def test_a_part_that_stands_alone_counts_in_part_for_the_threshold_and_in_full_for_the_promise():
     own, company, lone = gamma(60, 1), gamma(7, 2, 2.0), 9.0
     lot, alone = np.append(company, lone), [False] * 7 + [True]
-    halfway = np.append(company, np.sqrt(lone * company.max()))
+    counted = np.append(company, lone**LIGHT * company.max() ** (1 - LIGHT))
     threshold = find_threshold(own, lot, 0.05, alone=alone)
-    assert threshold.value == pytest.approx(max(prediction_limit(own, halfway, 0.05), halfway.max()))
+    assert threshold.value == pytest.approx(max(prediction_limit(own, counted, 0.05), counted.max()))
     assert prediction_limit(own, company, 0.05) < threshold.value < lone
     assert (threshold.basis, threshold.free, threshold.lot) == ("lot with margin", False, 8)
     assert threshold.supported == pytest.approx(2 / 9)  # the lone part lies above it, and may not be the last
     assert threshold.ceiling == ceiling(8, 7)
-    assert "own 8 good parts count, 1 by half because nothing else that was shown is like it: " in threshold.sentence
+    assert "own 8 good parts count, 1 in part because nothing else that was shown is like it: " in threshold.sentence
 
 
 def test_a_part_that_stands_alone_below_the_others_counts_as_it_is():
@@ -263,11 +265,11 @@ def test_a_part_that_stands_alone_below_the_others_counts_as_it_is():
     assert find_threshold(own, lot, 0.05, alone=alone).value == find_threshold(own, lot, 0.05).value
 
 
-def test_scores_that_are_not_positive_are_halved_by_their_difference():
+def test_scores_that_are_not_positive_count_by_their_difference():
     own, lot = gamma(60, 1) - 2, np.append(gamma(7, 2) - 2, 4.0)
-    halfway = np.append(lot[:7], (4.0 + lot[:7].max()) / 2)
+    counted = np.append(lot[:7], 4.0 * LIGHT + lot[:7].max() * (1 - LIGHT))
     threshold = find_threshold(own, lot, 0.05, alone=[False] * 7 + [True])
-    assert threshold.value == pytest.approx(max(prediction_limit(own, halfway, 0.05), halfway.max(), np.sort(own)[57]))
+    assert threshold.value == pytest.approx(max(prediction_limit(own, counted, 0.05), counted.max(), np.sort(own)[57]))
 
 
 def test_a_lot_with_parts_alone_is_neither_pooled_nor_free():

@@ -93,15 +93,15 @@ def test_a_case_is_the_same_from_its_seed_and_after_forgetting() -> None:
 
 
 def test_draw_splits_the_good_parts_at_random_and_keeps_masks_with_their_parts() -> None:
-    images = [np.full((2, 2, 3), number, np.uint8) for number in range(100)]
-    masks = [np.full((2, 2), number % 2 == 0) for number in range(100)]
+    images = [np.full((2, 2, 3), number, np.uint8) for number in range(200)]
+    masks = [np.full((2, 2), number % 2 == 0) for number in range(200)]
     case = Case(
-        "numbers", "numbers", "unshifted", list, lambda: images, lambda: (images, masks, [float(i) for i in range(100)])
+        "numbers", "numbers", "unshifted", list, lambda: images, lambda: (images, masks, [float(i) for i in range(200)])
     )
     drawn = draw(case, 8, 0)
     numbers = [int(image[0, 0, 0]) for image in (*drawn.normals, *drawn.good)]
-    assert (len(drawn.normals), len(drawn.good), len(drawn.bad)) == (8, 60, 63)
-    assert len(set(numbers)) == 68
+    assert (len(drawn.normals), len(drawn.good), len(drawn.bad)) == (8, 120, 120)
+    assert len(set(numbers)) == 128
     assert numbers != sorted(numbers)
     assert all(
         bool(mask[0, 0]) == (int(image[0, 0, 0]) % 2 == 0) for image, mask in zip(drawn.bad, drawn.masks, strict=True)
@@ -109,8 +109,8 @@ def test_draw_splits_the_good_parts_at_random_and_keeps_masks_with_their_parts()
     assert drawn.contrasts == [float(image[0, 0, 0]) for image in drawn.bad]
     assert [int(image[0, 0, 0]) for image in draw(case, 8, 0).normals] == numbers[:8]
     assert [int(image[0, 0, 0]) for image in draw(case, 8, 1).normals] != numbers[:8]
-    for k in (0, 100):
-        with pytest.raises(DataError, match=f"draw needs from 1 to 99 normals of numbers, got {k}: ask for others"):
+    for k in (0, 200):
+        with pytest.raises(DataError, match=f"draw needs from 1 to 199 normals of numbers, got {k}: ask for others"):
             draw(case, k, 0)
 
 
