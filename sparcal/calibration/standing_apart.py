@@ -5,8 +5,8 @@ service the light has been shown once, and that is nearly enough: parts under it
 it counts LIGHT of the way from the highest in company to its own score.
 
 A part whose score all below it would let one part in a thousand reach stands apart too, and so does every part above that,
-whatever sets it apart. If it is odd in itself, it must not raise the threshold above every defect; if the lot has many
-such parts, they must not all be rejected. It counts SCORE of the way.
+whatever sets it apart. If the lot has many such parts, they must not all be rejected; if it is odd in itself, it must not
+raise the threshold above every defect: it counts as ODD_AT_MOST times the highest in company at most.
 
 The station's own parts are many, but nobody has verified them one by one, and one odd part among them must not set the
 threshold of every lot: each counts as OWN_AT_MOST times the highest of the lot at most.
@@ -14,6 +14,7 @@ threshold of every lot: each counts as OWN_AT_MOST times the highest of the lot 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,7 +24,8 @@ from sparcal.calibration.log_scores import Floats, are_ratios, forward, predicti
 
 OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's own counts for at most
 APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
-LIGHT, SCORE = 0.25, 0.75  # how far a part counts that stands apart by its light, or by its score alone
+LIGHT = 0.25  # of the way from the highest in company to the score of a part alone under its light
+ODD_AT_MOST = 1.5  # times the highest in company: what a part counts for at most that stands apart by its score alone
 IN_COMPANY = 4  # parts in company without which those that stand apart count in full
 
 
@@ -52,12 +54,12 @@ def _explained(own: Floats, ordered: Floats) -> int:
 
 def in_part(lot: Floats, apart: NDArray[np.bool_], alone: Sequence[bool]) -> Floats:
     """The scores with those of parts that stand apart brought towards the highest in company."""
-    ratios = are_ratios(lot)
+    ratios, by_light = are_ratios(lot), np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
     scores = forward(lot, ratios=ratios)
     highest = scores[~apart].max()
-    counts = np.where(alone, LIGHT, SCORE) if len(alone) else SCORE
-    between = highest + counts * (scores - highest)
-    return np.where(apart & (scores > highest), np.exp(between) if ratios else between, lot)
+    step = math.log(ODD_AT_MOST) if ratios else 3 * scores[~apart].std()
+    counted = np.where(by_light, highest + LIGHT * (scores - highest), np.minimum(scores, highest + step))
+    return np.where(apart & (scores > highest), np.exp(counted) if ratios else counted, lot)
 
 
 def not_far_above(own: Floats, lot: Floats) -> Floats:

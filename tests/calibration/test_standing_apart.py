@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparcal.calibration.log_scores import prediction_limit
-from sparcal.calibration.standing_apart import APART, LIGHT, OWN_AT_MOST, SCORE, in_part, not_far_above, stand_apart
+from sparcal.calibration.standing_apart import (
+    APART,
+    LIGHT,
+    ODD_AT_MOST,
+    OWN_AT_MOST,
+    in_part,
+    not_far_above,
+    stand_apart,
+)
 
 
 def gamma(n, seed, scale=1.0):
@@ -61,8 +69,14 @@ def test_who_stands_apart_counts_from_the_highest_in_company_towards_its_score(s
     company, moved = lot[~apart].max(), in_part(lot, apart, alone)
     assert np.array_equal(moved[~apart], lot[~apart])
     for before, after, light in zip(lot[apart], moved[apart], np.array(alone)[apart], strict=True):
-        way = LIGHT if light else SCORE
-        assert after == (pytest.approx(company ** (1 - way) * before**way) if before > company else before)
+        lit, odd = company ** (1 - LIGHT) * before**LIGHT, min(before, ODD_AT_MOST * company)
+        assert after == (pytest.approx(lit if light else odd) if before > company else before)
+
+
+def test_scores_without_a_factor_reach_three_deviations_above_those_in_company():
+    lot, apart = np.array([-1.0, 1.0, 3.0, 50.0]), np.array([False, False, False, True])
+    assert in_part(lot, apart, ())[-1] == pytest.approx(3.0 + 3 * np.std([-1.0, 1.0, 3.0]))
+    assert in_part(lot, apart, [False, False, False, True])[-1] == pytest.approx(3.0 + LIGHT * 47.0)
 
 
 def test_without_a_word_on_lights_only_scores_set_parts_apart():
