@@ -2,6 +2,7 @@
 import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
 import { controlChart } from "/static/plots.js";
+import { isEarlier, showAgain, tickBox, tickOrNot } from "/static/again.js";
 
 const PAGE = 100;
 const MOST_REFUSED = 50;  // so many files of the watched folder the station names
@@ -19,10 +20,7 @@ let refusedFiles = 0;
 let early = ask();  // beside the state, not after it
 listen(async (state) => {
   active = state.active.name;
-  const earlier = lot !== null && lot !== active;
-  find("#drop").hidden = earlier;  // what arrives is judged by the active lot
-  find("#earlier").hidden = !earlier;
-  find("#earlier").textContent = earlier ? `These parts were judged by ${reference(lot)}, which is not active now.` : "";
+  find("#drop").hidden = lot !== null && lot !== active;  // what arrives is judged by the active lot
   find("h1").textContent = lot === null ? "Judge" : `Parts judged by ${reference(lot)}`;
   if (state.watch) showWatch(state.watch);
   find("#monitored").textContent = state.monitored;
@@ -46,13 +44,14 @@ find("#good").addEventListener("click", () => judge("good"));
 find("#defective").addEventListener("click", () => judge("defective"));
 find("#next-lot").addEventListener("click", nextLot);
 find("#add-parts").addEventListener("click", () => attempt(addParts));
-find("#again").addEventListener("click", () => attempt(judgeAgain));
+find("#by").addEventListener("change", (event) => location.assign(listOf(event.target.value)));
 find("#forget-button").addEventListener("click", () => attempt(forget));
 shortcut("g", "the part is good", (id) => judge("good", id), { decides: true, of: () => chosen });
 shortcut("d", "the part is defective", (id) => judge("defective", id), { decides: true, of: () => chosen });
 if (find("#watch")) shortcut("w", "judge the watched folder as images arrive, or stop that", () => find("#watch").click());
 shortcut("ArrowDown", "next part in the list", () => step(1));
 shortcut("ArrowUp", "previous part", () => step(-1));
+shortcut("x", "tick the part, to judge it again", () => tickOrNot(rows.find((row) => row.id === chosen)));
 shortcut("/", "search by name", () => find("#search").focus());
 shortcut("h", "heat map on or off", () => { const slider = find("#opacity"); slider.value = Number(slider.value) ? 0 : 0.7; viewer.opacity(slider.value); });
 shortcut("+", "zoom in", () => viewer.zoom(1.4));
@@ -60,10 +59,13 @@ shortcut("-", "zoom out", () => viewer.zoom(1 / 1.4));
 shortcut("0", "whole part", () => viewer.fit());
 shortcut("1", "native pixels", () => viewer.native());
 
-const narrowed = () => find("#show").value !== "all" || find("#search").value !== "";
+function filter() { return { show: find("#show").value, search: find("#search").value }; }
+const narrowed = () => filter().show !== "all" || filter().search !== "";
+const listOf = (name) => (name === active ? "/judge" : `/judge?${new URLSearchParams({ lot: name })}`);
 
 async function ask() {
-  const query = new URLSearchParams({ show: find("#show").value, order: find("#order").value, search: find("#search").value, limit });
+  const { show, search } = filter();
+  const query = new URLSearchParams({ show, order: find("#order").value, search, limit });
   if (lot !== null) query.set("lot", lot);
   const turn = ++asked;
   const [answer, trend] = await Promise.all(["/scores?" + query, "/trend?limit=300"].map((path) => attempt(() => api("GET", path))));
@@ -80,6 +82,7 @@ async function load(question = ask()) {
   find("#csv").href = `/api/scores.csv${suffix}`;
   find("#zip").href = `/api/scores/overruled.zip${suffix}`;
   showCounts(answer);
+  showReferences(answer.references);
   const any = rows.length > 0 || narrowed();
   find("#bench").hidden = !any;
   find("#empty").hidden = any;
@@ -91,10 +94,20 @@ async function load(question = ask()) {
   await null;  // its picture is asked for now, and is on the way while the list is made
   showList();
   if (any) showTrend(trend);
-  const offer = shownLot === active ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: shownLot })}`);
-  find("#again").hidden = !offer?.images;
-  find("#again").textContent = offer?.images ? `Judge ${offer.images} again with ${reference(active)}` : "";
+  await showAgain({ lot: shownLot, active, filter: filter(), rows });
   return true;
+}
+
+// Every reference has a list of its own, and a way leads to each.
+function showReferences(known) {
+  const names = [...new Set([active, shownLot, ...known])];
+  find("#by").parentElement.hidden = names.length < 2;
+  find("#by").replaceChildren(...names.map((name) => make("option", { value: name, selected: name === shownLot }, `By ${reference(name)}${name === active ? ", active" : ""}`)));
+  const others = names.filter((name) => name !== shownLot && (name === active || known.includes(name)));
+  find("#empty-other").hidden = others.length === 0;
+  if (others.length) find("#empty-other").textContent = `See what ${reference(others[0])} has judged`;
+  if (others.length) find("#empty-other").href = listOf(others[0]);
+  find("#empty-next").hidden = isEarlier({ lot: shownLot, active });
 }
 
 function showCounts({ counts, waiting }) {
@@ -110,15 +123,22 @@ const word = (row) => (row.problem ? "not scored" : row.final === "pass" ? "pass
 function showList() {
   const list = find("#list");
   const top = list.scrollTop;
-  const focused = list.contains(document.activeElement);
-  list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  const boxes = rows.some((row) => row.again);
+  list.classList.toggle("choosing", boxes);
+  list.replaceChildren(...rows.map((row) => make("li", {}, boxes ? tickBox(row) : null, make("button", {
     "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
     "aria-label": `${row.name}: ${word(row)}${row.finding ? `, found ${row.finding}` : ""}`,
   }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { loading: "lazy", fetchPriority: "low", src: `/api/images/${row.sha}/thumb`, alt: "" }),
-  make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number" }, when(row.created)), gauge(row)),
+  make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number beside" }, row.beside ? besides(row.beside) : "", when(row.created)), gauge(row)),
   make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${word(row)}${row.finding ? " ✓" : ""}`)))));
   if (top) list.scrollTop = top;
-  if (focused) list.querySelector('[aria-current="true"]')?.focus({ preventScroll: true });
+  if (focused) list.querySelector(focused.value ? `input[value="${focused.value}"]` : '[aria-current="true"]')?.focus({ preventScroll: true });
+}
+
+// A word on what another reference said; below the part stands all of it.
+function besides({ lot: other, verdict }) {
+  return `${other === active ? "now" : shownLot === active ? "was" : "also"} ${verdict ?? "without score"} · `;
 }
 
 // The threshold stands in the middle; twice the threshold is at two thirds, ten times at ten elevenths: nothing runs off.
@@ -233,13 +253,6 @@ async function addParts() {
   await api("POST", "/inspection/parts", { operator: answer.operator, lot: offer.lot, images: answer.parts });
   say("The parts are being added: see the queue.");
   await refresh();
-}
-
-async function judgeAgain() {
-  const operator = await signed(`${find("#again").textContent}?`, { button: "Judge again", note: `The verdicts of ${reference(shownLot)} stay on record beside the new ones.` });
-  if (!operator) return;
-  await api("POST", "/inspection/again", { operator, lot: shownLot });
-  location.assign("/judge");
 }
 
 const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
