@@ -1,8 +1,9 @@
 // Judge: parts as they were judged, the newest on top; look, and say good or defective.
-import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, number, reference, refresh, say, shortcut, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
 import { controlChart } from "/static/plots.js";
 import { isEarlier, showAgain, tickBox, tickOrNot } from "/static/again.js";
+import { offerActions } from "/static/list.js";
 
 const PAGE = 100;
 const MOST_REFUSED = 50;  // so many files of the watched folder the station names
@@ -42,10 +43,8 @@ find("#in").addEventListener("click", () => viewer.zoom(1.4));
 find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
 find("#good").addEventListener("click", () => judge("good"));
 find("#defective").addEventListener("click", () => judge("defective"));
-find("#next-lot").addEventListener("click", nextLot);
-find("#add-parts").addEventListener("click", () => attempt(addParts));
+offerActions(() => shownLot);
 find("#by").addEventListener("change", (event) => location.assign(listOf(event.target.value)));
-find("#forget-button").addEventListener("click", () => attempt(forget));
 shortcut("g", "the part is good", (id) => judge("good", id), { decides: true, of: () => chosen });
 shortcut("d", "the part is defective", (id) => judge("defective", id), { decides: true, of: () => chosen });
 if (find("#watch")) shortcut("w", "judge the watched folder as images arrive, or stop that", () => find("#watch").click());
@@ -239,59 +238,4 @@ async function switchWatch() {
   if (!operator) return;
   showWatch(await api("POST", "/inspection/watch", { on, operator }));
   await refresh();
-}
-
-async function addParts() {
-  const offer = await api("GET", `/inspection/parts?lot=${encodeURIComponent(shownLot)}`);
-  const count = offer.parts.length;
-  if (!count) return say("No part of this list passed, was found good and is new to the station: judge some first.");
-  const answer = await signature(`Add ${count} good part${count === 1 ? "" : "s"} to the station?`, {
-    button: "Add", parts: offer.parts, note: `The station was fitted on ${offer.training} parts. The checks look at these first; then its own reference is fitted anew on all of them, and lots stay as they are. Look at each, and untick what should stay out.`,
-  });
-  if (!answer) return;
-  if (!answer.parts.length) return say("No part was ticked, so nothing was added.");
-  await api("POST", "/inspection/parts", { operator: answer.operator, lot: offer.lot, images: answer.parts });
-  say("The parts are being added: see the queue.");
-  await refresh();
-}
-
-const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
-const images = (count) => `${counted(count)} image${count === 1 ? "" : "s"}`;
-
-async function forget() {
-  const store = await api("GET", `/inspection/store?lot=${encodeURIComponent(shownLot)}`);
-  const dialog = find("#forget");
-  const [also, operator] = [find("#forget-overruled input"), dialog.querySelector("input[type=text]")];
-  const by = reference(store.lot);
-  const count = () => store.forgettable + (also.checked ? store.forgettable_overruled : 0);
-  const show = () => {
-    find("#forget-what").textContent = count()
-      ? `${images(count())} that ${by} has judged will be removed from the station. Scores and decisions stay, but nobody can look at the pictures again.`
-      : `No image that ${by} has judged can go: they wait, belong to a draft or a lot, or were decided against the station.`;
-    dialog.querySelector("button.danger").disabled = count() === 0;
-  };
-  also.checked = false;
-  also.onchange = show;
-  find("#forget-overruled").hidden = store.forgettable_overruled === 0;
-  find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} that somebody decided against the station (download first)`;
-  find("#forget-room").textContent = `${counted(store.images)} of ${counted(store.most_images)} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
-  operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
-  show();
-  dialog.returnValue = "";
-  dialog.showModal();
-  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
-  if (dialog.returnValue !== "go") return;
-  sessionStorage.setItem("sparcal-operator", operator.value.trim());
-  const gone = await api("POST", "/inspection/forget", { operator: operator.value, lot: store.lot, overruled: also.checked });
-  say(`${images(gone.images)} forgotten.`);
-  await refresh();
-}
-
-async function nextLot() {
-  const name = await namedLot(`It begins with the parts that somebody found good among those that ${reference(shownLot)} has judged.`);
-  if (!name) return;
-  await attempt(async () => {
-    const draft = await api("POST", "/drafts/from-confirmed", { name, lot: shownLot });
-    location.assign(`/new?draft=${draft.id}`);
-  });
 }
