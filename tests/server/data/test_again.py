@@ -78,11 +78,10 @@ def test_the_verdict_of_the_latest_other_reference_stands_beside(judged):
         assert (references(connection, limit=9), said_beside(connection, SHAS, "")) == ([""], {})
         for lot, verdict in (("L1", "pass"), ("A lot", "fail")):
             scores.add(connection, SHAS[0], lot, {"score": 1.0, "threshold": 2.0, "verdict": verdict})
-        said = lambda lot: {
-            sha: (row["lot"], row["verdict"]) for sha, row in said_beside(connection, SHAS, lot).items()
-        }  # noqa: E731
-        assert said("") == {SHAS[0]: ("A lot", "fail")}
-        assert said("A lot") == {SHAS[0]: ("L1", "pass"), **dict.fromkeys(SHAS[1:3], ("", "fail")), SHAS[3]: ("", None)}
+        beside = {sha: tuple(row)[1:3] for sha, row in said_beside(connection, SHAS, "").items()}
+        assert beside == {SHAS[0]: ("A lot", "fail")}
+        beside = {sha: tuple(row)[1:3] for sha, row in said_beside(connection, SHAS, "A lot").items()}
+        assert beside == {SHAS[0]: ("L1", "pass"), **dict.fromkeys(SHAS[1:3], ("", "fail")), SHAS[3]: ("", None)}
         connection.execute("UPDATE tallies SET quarter = quarter + 1 WHERE lot = 'L1'")
         assert references(connection, limit=9) == ["L1", "A lot", ""]
         assert references(connection, limit=1) == ["L1"]

@@ -180,16 +180,21 @@ def list_scores(
     offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> ScoreList:
     """Scored images of one lot: the newest first, or the worst."""
-    name = _lot(here, lot)
-    with here.database.read() as connection:
+    active = here.station.active() or ""
+    name = active if lot is None else lot
+
+    def read() -> ScoreList:
         rows = scores.read_scores(connection, name, order=order, which=show, search=search, limit=limit, offset=offset)
         return ScoreList(
             lot=name,
             references=again.references(connection, limit=_MOST_REFERENCES),
-            counts=scores.counts(connection, name),
+            counts=here.known.answer(connection, ("counts", name), lambda: scores.counts(connection, name)),
             waiting=len(scores.waiting(connection, name)),
-            scores=_listed(connection, rows, name, here.station.active() or ""),
+            scores=_listed(connection, rows, name, active),
         )
+
+    with here.database.read() as connection:
+        return here.known.answer(connection, ("scores", name, active, order, show, search, limit, offset), read)
 
 
 @router.get("/scores.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
