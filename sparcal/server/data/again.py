@@ -51,7 +51,7 @@ def not_judged_yet(connection: sqlite3.Connection, meant: ChosenParts, target: s
     """Which of these images are still here and were not judged by `target`, in the order they were judged."""
     chosen, values = scores.narrowed(meant.source, meant.which, meant.search)
     rows = connection.execute(
-        f"SELECT scores.sha {scores.LISTED} WHERE {chosen} AND scores.created >= :since AND {_COULD} ORDER BY scores.id",
+        f"SELECT scores.sha {scores.LISTED_SCORES} WHERE {chosen} AND scores.created >= :since AND {_COULD} ORDER BY scores.id",
         values | {"since": meant.since, "target": target},
     )
     only, without = None if meant.shas is None else set(meant.shas), set(meant.without)

@@ -18,14 +18,14 @@ ScoreFilter = Literal["all", "open", "fail", "pass", "overruled", "error"]
 ScoreOrder = Literal["newest", "worst"]
 
 # `decision` says how the finding stands to the verdict: confirm or overrule. That is how it has always been kept.
-LISTED = (
+LISTED_SCORES = (
     "FROM scores JOIN images USING (sha) LEFT JOIN decisions AS decision ON "
     "decision.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id) "
 )
 _LATEST = (
     "SELECT scores.*, images.name, images.width, images.height, images.kind, "
     "images.state IN ('leaving', 'removed') AS removed, decision.kind AS decision, "
-    f"decision.operator, decision.at {LISTED}"
+    f"decision.operator, decision.at {LISTED_SCORES}"
 )
 _FILTERS: dict[ScoreFilter, str] = {
     "all": "",
@@ -68,7 +68,7 @@ def read_scores(
 
 
 def narrowed(lot: str, which: ScoreFilter, search: str) -> tuple[str, dict[str, Any]]:
-    """The condition on what is LISTED that a lot, a filter and a search make, and its values."""
+    """The condition on listed scores that a lot, a filter and a search make, and its values."""
     named = "" if not search else " AND images.name LIKE :search ESCAPE '\\'"
     return f"scores.lot = :lot{_FILTERS[which]}{named}", {"lot": lot, "search": f"%{_literal(search)}%"}
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sparcal.server.data.database import current_revision
 
-Answer = TypeVar("Answer")
+Remembered = TypeVar("Remembered")
 _MOST = 64  # answers that are kept: a station is asked the same by many, and anything by anybody
 
 
@@ -18,7 +18,7 @@ class Unchanged:
     def __init__(self) -> None:
         self._known: tuple[int, dict[Hashable, Any]] = (-1, {})
 
-    def answer(self, connection: sqlite3.Connection, key: Hashable, ask: Callable[[], Answer]) -> Answer:
+    def answer(self, connection: sqlite3.Connection, key: Hashable, ask: Callable[[], Remembered]) -> Remembered:
         """What `ask` has answered since the last change, or what it answers now.
 
         Args:
@@ -31,5 +31,5 @@ class Unchanged:
             known = self._known = (revision, {})
         if key not in known[1]:
             known[1][key] = ask()
-        found: Answer = known[1][key]
+        found: Remembered = known[1][key]
         return found

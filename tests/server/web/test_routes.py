@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparcal.files.json_record import now
-from sparcal.server.data.drafts import STEPS
+from sparcal.server.data.drafts import CALIBRATION_STEPS
 from sparcal.server.data.room import LEAST_FREE
 from sparcal.server.sentences import DISK_FULL
 from tests.support.unstaffed import PNG, csrf_of, new_draft
@@ -46,9 +46,9 @@ def test_a_disk_that_is_full_is_told_on_every_page(client, csrf, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "done", "title", "told"),
     [
-        ("calibrate", STEPS - 1, "Calibrating the lot", False),
-        ("calibrate", STEPS, "Drawing parts before and after", False),
-        ("score", STEPS, "Scoring images", True),
+        ("calibrate", CALIBRATION_STEPS - 1, "Calibrating the lot", False),
+        ("calibrate", CALIBRATION_STEPS, "Drawing parts before and after", False),
+        ("score", CALIBRATION_STEPS, "Scoring images", True),
     ],
 )
 def test_how_long_is_told_only_where_steps_are_alike(client, kind, done, title, told):

@@ -48,7 +48,7 @@ def job_answer(row: Row, *, held: bool = False) -> JobAnswer:
 
 
 def _title(row: Row) -> str:
-    if row["kind"] == "calibrate" and row["state"] == "running" and row["done"] >= drafts.STEPS:
+    if row["kind"] == "calibrate" and row["state"] == "running" and row["done"] >= drafts.CALIBRATION_STEPS:
         return PICTURES_FOLLOW
     return JOB_TITLES[row["kind"]]
 
