@@ -15,6 +15,7 @@ from sparcal.server.data.database import packed, unpacked
 from sparcal.server.refusals import ConflictError, NotFoundError
 
 FEWEST, MOST = 2, 32  # as the station takes them; the paper measured 2 to 8
+CALIBRATION_STEPS = 5  # of a calibration, as Station.calibrate counts them; then its parts are shown before and after
 DraftDecision = Literal["accept", "keep", "discard"]
 DECIDED: dict[DraftDecision, str] = {"accept": "accepted", "keep": "kept", "discard": "discarded"}
 

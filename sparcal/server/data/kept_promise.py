@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from functools import lru_cache
+from typing import Any
 
 from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.calibration.promise import check_promise
 from sparcal.calibration.thresholds import Threshold, find_threshold
 from sparcal.server.data.alarms import judging_since
 from sparcal.server.data.lots import threshold_of
+from sparcal.server.data.unchanged import Unchanged
 from sparcal.station.folder import StationFolder
 
 TRULY_BAD = "If they are truly defective, mark them so under Judge (D): such parts no longer count here."
@@ -25,16 +27,21 @@ WHERE threshold = :threshold AND created >= :since AND (kind = 'confirm') = (ver
 """
 
 
-def broken_promise(connection: sqlite3.Connection, station: StationFolder, lot: str) -> str | None:
+def broken_promise(connection: sqlite3.Connection, station: StationFolder, lot: str, known: Unchanged) -> str | None:
     """One sentence if far more parts are rejected than the threshold in force promised; None while that may be chance."""
     threshold = _threshold(station, lot)
     if threshold is None or threshold.ceiling is None:
         return None
     values = {"lot": lot, "since": judging_since(station, lot), "threshold": threshold.value}
+    judged, rejected = known.answer(connection, ("promise", *values.values()), lambda: _counted(connection, values))
+    check = check_promise(threshold, judged, rejected)
+    return f"{check.sentence} {TRULY_BAD}" if check.contradicted else None
+
+
+def _counted(connection: sqlite3.Connection, values: dict[str, Any]) -> tuple[int, int]:
     judged, rejected = connection.execute(_COUNTED, values).fetchone()
     bad, bad_rejected = connection.execute(_FOUND_DEFECTIVE, values).fetchone()
-    check = check_promise(threshold, judged - bad, rejected - bad_rejected)
-    return f"{check.sentence} {TRULY_BAD}" if check.contradicted else None
+    return judged - bad, rejected - bad_rejected
 
 
 def _threshold(station: StationFolder, lot: str) -> Threshold | None:

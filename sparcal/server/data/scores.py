@@ -18,11 +18,14 @@ ScoreFilter = Literal["all", "open", "fail", "pass", "overruled", "error"]
 ScoreOrder = Literal["newest", "worst"]
 
 # `decision` says how the finding stands to the verdict: confirm or overrule. That is how it has always been kept.
+LISTED_SCORES = (
+    "FROM scores JOIN images USING (sha) LEFT JOIN decisions AS decision ON "
+    "decision.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id) "
+)
 _LATEST = (
     "SELECT scores.*, images.name, images.width, images.height, images.kind, "
     "images.state IN ('leaving', 'removed') AS removed, decision.kind AS decision, "
-    "decision.operator, decision.at FROM scores JOIN images USING (sha) LEFT JOIN decisions AS decision ON "
-    "decision.id = (SELECT max(id) FROM decisions WHERE decisions.score = scores.id) "
+    f"decision.operator, decision.at {LISTED_SCORES}"
 )
 _FILTERS: dict[ScoreFilter, str] = {
     "all": "",
@@ -57,12 +60,17 @@ def read_scores(
         search: part of an image's name; empty means all.
         limit: -1 for all.
     """
-    named = "" if not search else " AND images.name LIKE :search ESCAPE '\\'"
-    values = {"lot": lot, "search": f"%{_literal(search)}%", "limit": limit, "offset": offset}
+    chosen, values = narrowed(lot, which, search)
     return connection.execute(
-        f"{_LATEST} WHERE scores.lot = :lot{_FILTERS[which]}{named} ORDER BY {_ORDERS[order]} LIMIT :limit OFFSET :offset",
-        values,
+        f"{_LATEST} WHERE {chosen} ORDER BY {_ORDERS[order]} LIMIT :limit OFFSET :offset",
+        values | {"limit": limit, "offset": offset},
     ).fetchall()
+
+
+def narrowed(lot: str, which: ScoreFilter, search: str) -> tuple[str, dict[str, Any]]:
+    """The condition on listed scores that a lot, a filter and a search make, and its values."""
+    named = "" if not search else " AND images.name LIKE :search ESCAPE '\\'"
+    return f"scores.lot = :lot{_FILTERS[which]}{named}", {"lot": lot, "search": f"%{_literal(search)}%"}
 
 
 def read_score(connection: sqlite3.Connection, score: int) -> Row:

@@ -11,6 +11,7 @@ from sparcal.server.data.database import Database
 from sparcal.server.data.sessions import ended_sessions
 from sparcal.server.data.station_files import RememberedFolder
 from sparcal.server.data.store import Store
+from sparcal.server.data.unchanged import Unchanged
 from sparcal.server.settings import WebSettings
 from sparcal.server.web.security import Keys
 from sparcal.station.folder import StationFolder
@@ -25,6 +26,7 @@ class Context:
     store: Store
     station: StationFolder
     keys: Keys
+    known: Unchanged
 
     @classmethod
     def of(cls, settings: WebSettings) -> Context:
@@ -34,7 +36,7 @@ class Context:
         database = Database.at(settings.folder)
         with database.read() as connection:
             keys = Keys.of(settings, ended_sessions(connection))
-        return cls(settings, database, Store(settings.folder, settings.limits), station, keys)
+        return cls(settings, database, Store(settings.folder, settings.limits), station, keys, Unchanged())
 
 
 def _context(request: Request) -> Context:

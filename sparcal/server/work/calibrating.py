@@ -20,8 +20,6 @@ from sparcal.server.work.reporting import Reporter
 if TYPE_CHECKING:
     from sparcal.station.lot import Lot
 
-_STEPS = 5  # of a calibration, as Station.calibrate counts them
-
 
 @dataclass(frozen=True)
 class Calibrating:
@@ -54,7 +52,7 @@ class Calibrating:
             shas = drafts.good(connection, draft)
             images = [image["sha"] for image in drafts.images(connection, draft)]
         readable = [sha for sha in images if self.reading.usable(sha)]
-        total = _STEPS + len(readable)
+        total = drafts.CALIBRATION_STEPS + len(readable)
         lot = self._lot(row["name"], shas, request, lambda done, _: report(done, total))
         result = packed(self._result(lot, draft, request["false_reject"]))
         with self.reading.database.write() as connection:  # from here on a cancelled job costs heat maps only
@@ -63,7 +61,7 @@ class Calibrating:
                 (result, draft),
             )
         for done, sha in enumerate(readable):
-            report(_STEPS + done, total)
+            report(drafts.CALIBRATION_STEPS + done, total)
             values = packed(self._compare(draft, lot, sha))
             with self.reading.database.write() as connection:
                 connection.execute(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sparcal.server.data import jobs, scores
-from sparcal.server.data.again import judge_again, not_judged_yet
+from sparcal.server.data.again import ChosenParts, could_judge, judge_again, not_judged_yet, references, said_beside
 from sparcal.server.data.trend import daily_counts, latest_points, lot_counts
 from sparcal.server.refusals import ConflictError
 from tests.support.unstaffed import add_image
@@ -29,10 +29,10 @@ def judged(database):
 
 def test_what_was_judged_is_judged_again_once_and_both_verdicts_stay(judged):
     with judged.write() as connection:
-        count, job = judge_again(connection, "", "L1", operator="A. Roth")
+        count, job = judge_again(connection, ChosenParts(""), "L1", operator="A. Roth")
         assert (count, scores.waiting(connection, "L1")) == (4, SHAS)
         with pytest.raises(ConflictError, match="No image is left to be judged again"):
-            judge_again(connection, "", "L1", operator="A. Roth")
+            judge_again(connection, ChosenParts(""), "L1", operator="A. Roth")
         assert [row["id"] for row in jobs.recent(connection)] == [job]
         for sha in SHAS[:3]:
             scores.add(connection, sha, "L1", {"score": 1.0, "threshold": 2.0, "verdict": "pass"})
@@ -49,11 +49,42 @@ def test_only_what_was_asked_for_is_judged_again(judged):
     with judged.write() as connection:
         connection.execute("UPDATE scores SET created = '2026-01-01T00:00:00.000+00:00' WHERE sha = ?", (SHAS[0],))
         connection.execute("UPDATE images SET state = 'removed' WHERE sha = ?", (SHAS[1],))
-        assert not_judged_yet(connection, "", "L1") == [SHAS[0], *SHAS[2:]]
-        assert not_judged_yet(connection, "", "L1", since="2026-01-02T00:00:00.000Z") == SHAS[2:]
-        assert judge_again(connection, "", "L1", operator="A. Roth", shas=[SHAS[2], "ff" * 32])[0] == 1
+        assert not_judged_yet(connection, ChosenParts(""), "L1") == [SHAS[0], *SHAS[2:]]
+        assert not_judged_yet(connection, ChosenParts("", since="2026-01-02T00:00:00.000Z"), "L1") == SHAS[2:]
+        assert could_judge(connection, [*SHAS[:3], "ff" * 32], "L1") == {SHAS[0], SHAS[2]}
+        chosen = ChosenParts("", shas=[SHAS[2], "ff" * 32])
+        assert judge_again(connection, chosen, "L1", operator="A. Roth")[0] == 1
+        assert could_judge(connection, SHAS, "L1") == {SHAS[0], SHAS[3]}, "what waits is on its way"
         with pytest.raises(ConflictError, match="judged by what is active now"):
-            judge_again(connection, "L1", "L1", operator="A. Roth")
+            judge_again(connection, ChosenParts("L1"), "L1", operator="A. Roth")
+
+
+def test_a_choice_is_what_the_list_shows_without_what_was_left_out(judged):
+    with judged.write() as connection:
+        scores.review(connection, 1, "good", "A. Roth")
+        found = lambda **how: not_judged_yet(connection, ChosenParts("", **how), "L1")  # noqa: E731
+        assert found(which="fail") == SHAS[:3]
+        assert found(which="overruled") == SHAS[:1]
+        assert found(which="open") == SHAS[1:3]
+        assert found(search="100% 2_a") == [SHAS[2]]
+        assert found(which="fail", search="100%", without=[SHAS[1], "ff" * 32]) == [SHAS[0], SHAS[2]]
+        chosen = ChosenParts("", which="fail", without=SHAS[:2])
+        assert judge_again(connection, chosen, "L1", operator="A. Roth")[0] == 1
+        assert scores.waiting(connection, "L1") == [SHAS[2]]
+
+
+def test_the_verdict_of_the_latest_other_reference_stands_beside(judged):
+    with judged.write() as connection:
+        assert (references(connection, limit=9), said_beside(connection, SHAS, "")) == ([""], {})
+        for lot, verdict in (("L1", "pass"), ("A lot", "fail")):
+            scores.add(connection, SHAS[0], lot, {"score": 1.0, "threshold": 2.0, "verdict": verdict})
+        beside = {sha: tuple(row)[1:3] for sha, row in said_beside(connection, SHAS, "").items()}
+        assert beside == {SHAS[0]: ("A lot", "fail")}
+        beside = {sha: tuple(row)[1:3] for sha, row in said_beside(connection, SHAS, "A lot").items()}
+        assert beside == {SHAS[0]: ("L1", "pass"), **dict.fromkeys(SHAS[1:3], ("", "fail")), SHAS[3]: ("", None)}
+        connection.execute("UPDATE tallies SET quarter = quarter + 1 WHERE lot = 'L1'")
+        assert references(connection, limit=9) == ["L1", "A lot", ""]
+        assert references(connection, limit=1) == ["L1"]
 
 
 def test_the_run_of_scores_is_told_in_order_and_by_day(judged):

@@ -9,6 +9,7 @@ import pytest
 from sparcal.calibration.promise import check_promise
 from sparcal.files.json_record import write_record
 from sparcal.server.data import kept_promise, scores
+from sparcal.server.data.unchanged import Unchanged
 from sparcal.station.folder import StationFolder
 from tests.support.unstaffed import add_image
 
@@ -34,20 +35,20 @@ def judged(connection, passed, failed):
 
 def test_a_few_rejects_are_what_was_promised(database, station):
     with database.write() as connection:
-        assert kept_promise.broken_promise(connection, station, "") is None
+        assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
         judged(connection, 38, 2)
-        assert kept_promise.broken_promise(connection, station, "") is None
+        assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
 
 
 def test_many_rejects_contradict_it_until_somebody_finds_them_defective(database, station):
     with database.write() as connection:
         judged(connection, 30, 20)
-        said = kept_promise.broken_promise(connection, station, "")
+        said = kept_promise.broken_promise(connection, station, "", Unchanged())
         assert said.startswith("20 of 50 parts were rejected, and at most")
         assert said.endswith("mark them so under Judge (D): such parts no longer count here.")
         for row in connection.execute("SELECT id FROM scores WHERE verdict = 'fail'").fetchall():
             scores.review(connection, row["id"], "defective", "A. Roth")
-        assert kept_promise.broken_promise(connection, station, "") is None
+        assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
 
 
 def test_a_part_counts_by_its_latest_finding_and_only_under_the_threshold_in_force(database, station, monkeypatch):
@@ -66,7 +67,7 @@ def test_a_part_counts_by_its_latest_finding_and_only_under_the_threshold_in_for
                 scores.review(connection, number + 1, word, "A. Roth")
         add_image(connection, "f" * 64, "other.png")
         scores.add(connection, "f" * 64, "", {"score": 1.0, "threshold": limit + 1, "verdict": "fail"})
-        kept_promise.broken_promise(connection, station, "")
+        kept_promise.broken_promise(connection, station, "", Unchanged())
     good = sum(not words or words[-1] == "good" for words in findings)
     assert asked == [(2 * good, good)]
 
@@ -76,4 +77,4 @@ def test_nothing_is_promised_by_a_threshold_that_was_set_by_hand(database, stati
     station.override(None).write_text('{"image": 0.5}')
     with database.write() as connection:
         judged(connection, 0, 50)
-        assert kept_promise.broken_promise(connection, station, "") is None
+        assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None

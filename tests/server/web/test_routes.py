@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sparcal.files.json_record import now
+from sparcal.server.data.drafts import CALIBRATION_STEPS
 from sparcal.server.data.room import LEAST_FREE
 from sparcal.server.sentences import DISK_FULL
 from tests.support.unstaffed import PNG, csrf_of, new_draft
@@ -39,3 +41,22 @@ def test_a_disk_that_is_full_is_told_on_every_page(client, csrf, monkeypatch):
     (job,) = client.get("/api/jobs").json()["jobs"]
     assert (job["state"], job["message"]) == ("held", DISK_FULL)
     assert csrf == csrf_of(client)
+
+
+@pytest.mark.parametrize(
+    ("kind", "done", "title", "told"),
+    [
+        ("calibrate", CALIBRATION_STEPS - 1, "Calibrating the lot", False),
+        ("calibrate", CALIBRATION_STEPS, "Drawing parts before and after", False),
+        ("score", CALIBRATION_STEPS, "Scoring images", True),
+    ],
+)
+def test_how_long_is_told_only_where_steps_are_alike(client, kind, done, title, told):
+    with client.app.state.context.database.write() as connection:
+        connection.execute(
+            "INSERT INTO jobs (kind, subject, priority, state, created, started, done, total) "
+            "VALUES (?, '{}', 0, 'running', '', ?, ?, 21)",
+            (kind, now(), done),
+        )
+    job = client.get("/api/state").json()["current"]
+    assert (job["title"], job["remaining_s"] is not None) == (title, told)

@@ -7,7 +7,7 @@ from sqlite3 import Row
 
 from fastapi import APIRouter
 
-from sparcal.server.data import jobs
+from sparcal.server.data import drafts, jobs
 from sparcal.server.data.database import unpacked
 from sparcal.server.data.room import has_room
 from sparcal.server.refusals import ConflictError, NotFoundError
@@ -25,6 +25,7 @@ JOB_TITLES = {
     "fit": "Adding good parts to the station",
     "score": "Scoring images",
 }
+PICTURES_FOLLOW = "Drawing parts before and after"  # while the lot can be decided on already
 
 
 def job_answer(row: Row, *, held: bool = False) -> JobAnswer:
@@ -40,21 +41,27 @@ def job_answer(row: Row, *, held: bool = False) -> JobAnswer:
         kept |= {"state": "held", "message": DISK_FULL}
     return JobAnswer(
         **kept,
-        title=JOB_TITLES[row["kind"]],
+        title=_title(row),
         draft=unpacked(row["subject"]).get("draft"),
         remaining_s=_remaining(row),
     )
+
+
+def _title(row: Row) -> str:
+    if row["kind"] == "calibrate" and row["state"] == "running" and row["done"] >= drafts.CALIBRATION_STEPS:
+        return PICTURES_FOLLOW
+    return JOB_TITLES[row["kind"]]
 
 
 EVEN_STEPS = 10  # from so many on a step is an image, and takes as long as the others
 
 
 def _remaining(row: Row) -> float | None:
-    """As long per step as the steps that were done since it began, or went on; a calibration's few are too uneven."""
+    """As long per step as the steps that were done since it began, or went on; those of a calibration are too uneven."""
     since = row["done"] - row["before"]
     if row["state"] != "running" or not row["started"] or since <= 0 or row["done"] >= row["total"]:
         return None
-    if row["total"] < EVEN_STEPS:
+    if row["total"] < EVEN_STEPS or row["kind"] == "calibrate":
         return None
     taken = (datetime.now(UTC) - datetime.fromisoformat(row["started"])).total_seconds()
     return float(round(taken / since * (row["total"] - row["done"]), 1))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from sqlite3 import Row
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -30,7 +30,9 @@ from sparcal.server.web.api.models.judging import (
     AgainOffer,
     ForgetBody,
     ForgottenAnswer,
+    ListedScore,
     OfferedPart,
+    OtherVerdict,
     PartsAnswer,
     PartsBody,
     RefusedFile,
@@ -51,17 +53,14 @@ ListedLot = Annotated[
 JudgedBefore = Annotated[
     str, Query(max_length=200, description="What judged them before; empty is the station's own reference.")
 ]
+Search = Annotated[str, Query(max_length=200, description="Part of an image's name.")]
 _CHUNK = 2**18
+_MOST_REFERENCES = 50
 
 
 def score_answer(row: Row) -> ScoreAnswer:
     """A score as the API gives it."""
-    made = {
-        "final": scores.final_verdict(row),
-        "finding": scores.finding_of(row),
-        "overruled": row["decision"] == "overrule",
-    }
-    return ScoreAnswer(**{name: row[name] for name in ScoreAnswer.model_fields if name not in made}, **made)
+    return ScoreAnswer(**_values(row))
 
 
 @router.post("/inspection/images", status_code=201, openapi_extra=BINARY)
@@ -114,21 +113,26 @@ def add_parts(body: PartsBody, here: Here) -> JobStarted:
 
 
 @router.get("/inspection/again")
-def offer_again(here: Here, lot: JudgedBefore, since: Annotated[str, Query(max_length=40)] = "") -> AgainOffer:
+def offer_again(
+    here: Here,
+    lot: JudgedBefore,
+    since: Annotated[str, Query(max_length=40)] = "",
+    show: scores.ScoreFilter = "all",
+    search: Search = "",
+) -> AgainOffer:
     """How many images that another reference has judged could be judged again by the one that is active now."""
+    meant = again.ChosenParts(lot, since=since, which=show, search=search)
     with here.database.read() as connection:
-        found = again.not_judged_yet(connection, lot, here.station.active() or "", since=since)
+        found = again.not_judged_yet(connection, meant, here.station.active() or "")
     return AgainOffer(lot=lot, images=len(found))
 
 
 @router.post("/inspection/again", status_code=202)
 def judge_images_again(body: AgainBody, here: Here) -> AgainAnswer:
     """Have the active lot judge what another reference has judged; the old verdicts stay on record beside the new."""
-    target = here.station.active() or ""
+    meant = again.ChosenParts(body.lot, body.since, body.show, body.search, body.images, body.without)
     with here.database.write() as connection:
-        count, job = again.judge_again(
-            connection, body.lot, target, operator=body.operator, since=body.since, shas=body.images
-        )
+        count, job = again.judge_again(connection, meant, here.station.active() or "", operator=body.operator)
     return AgainAnswer(images=count, job=job)
 
 
@@ -171,20 +175,26 @@ def list_scores(
     lot: ListedLot = None,
     show: scores.ScoreFilter = "all",
     order: scores.ScoreOrder = "newest",
-    search: Annotated[str, Query(max_length=200, description="Part of an image's name.")] = "",
+    search: Search = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> ScoreList:
     """Scored images of one lot: the newest first, or the worst."""
-    name = _lot(here, lot)
-    with here.database.read() as connection:
+    active = here.station.active() or ""
+    name = active if lot is None else lot
+
+    def read() -> ScoreList:
         rows = scores.read_scores(connection, name, order=order, which=show, search=search, limit=limit, offset=offset)
         return ScoreList(
             lot=name,
-            counts=scores.counts(connection, name),
+            references=again.references(connection, limit=_MOST_REFERENCES),
+            counts=here.known.answer(connection, ("counts", name), lambda: scores.counts(connection, name)),
             waiting=len(scores.waiting(connection, name)),
-            scores=[score_answer(row) for row in rows],
+            scores=_listed(connection, rows, name, active),
         )
+
+    with here.database.read() as connection:
+        return here.known.answer(connection, ("scores", name, active, order, show, search, limit, offset), read)
 
 
 @router.get("/scores.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
@@ -231,6 +241,23 @@ def watching_answer(folder: Path, connection: sqlite3.Connection) -> WatchAnswer
     """The switch, and whether the folder is there."""
     refused = [RefusedFile(**file) for file in refused_files(connection)]
     return WatchAnswer(**asdict(read_switch(connection)), reachable=folder.is_dir(), refused=refused)
+
+
+def _listed(connection: sqlite3.Connection, rows: list[Row], lot: str, active: str) -> list[ListedScore]:
+    shas = [row["sha"] for row in rows]
+    said = again.said_beside(connection, shas, lot)
+    could = set() if lot == active else again.could_judge(connection, shas, active)
+    beside = {sha: OtherVerdict(lot=row["lot"], verdict=row["verdict"]) for sha, row in said.items()}
+    return [ListedScore(**_values(row), beside=beside.get(row["sha"]), again=row["sha"] in could) for row in rows]
+
+
+def _values(row: Row) -> dict[str, Any]:
+    made = {
+        "final": scores.final_verdict(row),
+        "finding": scores.finding_of(row),
+        "overruled": row["decision"] == "overrule",
+    }
+    return {name: row[name] for name in ScoreAnswer.model_fields if name not in made} | made
 
 
 def _watched_folder(here: Context) -> Path:

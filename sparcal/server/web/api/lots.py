@@ -51,12 +51,13 @@ def state(here: Here) -> StateAnswer:
         current = connection.execute("SELECT * FROM jobs WHERE state = 'running' LIMIT 1").fetchone()
         queued = connection.execute("SELECT count(*) AS n FROM jobs WHERE state = 'queued'").fetchone()["n"]
         revision = current_revision(connection)
-        counts = scores.counts(connection, active["name"])
+        name = active["name"]
+        counts = here.known.answer(connection, ("counts", name), lambda: scores.counts(connection, name))
         open_drafts = len(drafts.open_drafts(connection))
         folder = here.settings.watch
         watch = None if folder is None else watching_answer(folder, connection)
-        alarm = alarms.open_alarm(connection, here.station, active["name"])
-        promise = broken_promise(connection, here.station, active["name"])
+        alarm = alarms.open_alarm(connection, here.station, name)
+        promise = broken_promise(connection, here.station, name, here.known)
     return StateAnswer(
         station=names_of(here.settings.station),
         active=ActiveLot(**active),
@@ -68,7 +69,7 @@ def state(here: Here) -> StateAnswer:
         drafts=open_drafts,
         alarm=None if alarm is None else AlarmAnswer(**alarm),
         promise=promise,
-        monitored=alarms.monitored(here.station, active["name"]),
+        monitored=alarms.monitored(here.station, name),
         trouble=DISK_FULL if held else None,
         revision=revision,
         **lots.station_facts(here.station, station),

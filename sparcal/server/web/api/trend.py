@@ -16,12 +16,16 @@ router = APIRouter(tags=["judge"])
 @router.get("/trend")
 def show_trend(here: Here, limit: Annotated[int, Query(ge=1, le=2000)] = 300) -> TrendAnswer:
     """The latest judged parts of all references, oldest first, for a control chart."""
-    with here.database.read() as connection:
+
+    def read() -> TrendAnswer:
         points = trend.latest_points(connection, limit=limit)
         noticed = trend.alarms_since(connection, points[0]["id"] if points else 0)
-    return TrendAnswer(
-        points=[TrendPoint(**point) for point in points], alarms=[TrendAlarm(**alarm) for alarm in noticed]
-    )
+        return TrendAnswer(
+            points=[TrendPoint(**point) for point in points], alarms=[TrendAlarm(**alarm) for alarm in noticed]
+        )
+
+    with here.database.read() as connection:
+        return here.known.answer(connection, ("trend", limit), read)
 
 
 @router.get("/daily")

@@ -15,12 +15,14 @@ listen((state) => {
 
 // What is fitted to the window makes room for these bands, so that the main button of a page stays in view.
 const ROW = 54;  // pixels that the strip above the parts takes, unless it needs a second row
+const GAP = 16;
 function makeRoom() {
   const height = (selector) => find(selector)?.getBoundingClientRect().height ?? 0;
-  const above = height("#alarm") + height("#promise") + Math.max(0, height("#strip") - ROW);
+  const above = height("#alarm") + height("#promise") + Math.max(0, height("#strip") - ROW) + (height("#earlier") && height("#earlier") + GAP);
   document.documentElement.style.setProperty("--bands", `${Math.ceil(above)}px`);
 }
-if (find("#strip")) new ResizeObserver(makeRoom).observe(find("#strip"));
+const watcher = new ResizeObserver(makeRoom);
+for (const band of document.querySelectorAll("#strip, #earlier")) watcher.observe(band);
 
 function show() {
   const since = new Date(alarm.since);

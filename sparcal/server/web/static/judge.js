@@ -1,7 +1,9 @@
 // Judge: parts as they were judged, the newest on top; look, and say good or defective.
-import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, namedLot, number, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, counted, find, isAsRendered, listen, make, number, reference, refresh, say, shortcut, signed, when } from "/static/station.js";
 import { Viewer } from "/static/viewer.js";
 import { controlChart } from "/static/plots.js";
+import { isEarlier, showAgain, tickBox, tickOrNot } from "/static/again.js";
+import { offerActions } from "/static/list.js";
 
 const PAGE = 100;
 const MOST_REFUSED = 50;  // so many files of the watched folder the station names
@@ -19,10 +21,7 @@ let refusedFiles = 0;
 let early = ask();  // beside the state, not after it
 listen(async (state) => {
   active = state.active.name;
-  const earlier = lot !== null && lot !== active;
-  find("#drop").hidden = earlier;  // what arrives is judged by the active lot
-  find("#earlier").hidden = !earlier;
-  find("#earlier").textContent = earlier ? `These parts were judged by ${reference(lot)}, which is not active now.` : "";
+  find("#drop").hidden = lot !== null && lot !== active;  // what arrives is judged by the active lot
   find("h1").textContent = lot === null ? "Judge" : `Parts judged by ${reference(lot)}`;
   if (state.watch) showWatch(state.watch);
   find("#monitored").textContent = state.monitored;
@@ -44,15 +43,14 @@ find("#in").addEventListener("click", () => viewer.zoom(1.4));
 find("#out").addEventListener("click", () => viewer.zoom(1 / 1.4));
 find("#good").addEventListener("click", () => judge("good"));
 find("#defective").addEventListener("click", () => judge("defective"));
-find("#next-lot").addEventListener("click", nextLot);
-find("#add-parts").addEventListener("click", () => attempt(addParts));
-find("#again").addEventListener("click", () => attempt(judgeAgain));
-find("#forget-button").addEventListener("click", () => attempt(forget));
+offerActions(() => shownLot);
+find("#by").addEventListener("change", (event) => location.assign(listOf(event.target.value)));
 shortcut("g", "the part is good", (id) => judge("good", id), { decides: true, of: () => chosen });
 shortcut("d", "the part is defective", (id) => judge("defective", id), { decides: true, of: () => chosen });
 if (find("#watch")) shortcut("w", "judge the watched folder as images arrive, or stop that", () => find("#watch").click());
 shortcut("ArrowDown", "next part in the list", () => step(1));
 shortcut("ArrowUp", "previous part", () => step(-1));
+shortcut("x", "tick the part, to judge it again", () => tickOrNot(rows.find((row) => row.id === chosen)));
 shortcut("/", "search by name", () => find("#search").focus());
 shortcut("h", "heat map on or off", () => { const slider = find("#opacity"); slider.value = Number(slider.value) ? 0 : 0.7; viewer.opacity(slider.value); });
 shortcut("+", "zoom in", () => viewer.zoom(1.4));
@@ -60,10 +58,13 @@ shortcut("-", "zoom out", () => viewer.zoom(1 / 1.4));
 shortcut("0", "whole part", () => viewer.fit());
 shortcut("1", "native pixels", () => viewer.native());
 
-const narrowed = () => find("#show").value !== "all" || find("#search").value !== "";
+function filter() { return { show: find("#show").value, search: find("#search").value }; }
+const narrowed = () => filter().show !== "all" || filter().search !== "";
+const listOf = (name) => (name === active ? "/judge" : `/judge?${new URLSearchParams({ lot: name })}`);
 
 async function ask() {
-  const query = new URLSearchParams({ show: find("#show").value, order: find("#order").value, search: find("#search").value, limit });
+  const { show, search } = filter();
+  const query = new URLSearchParams({ show, order: find("#order").value, search, limit });
   if (lot !== null) query.set("lot", lot);
   const turn = ++asked;
   const [answer, trend] = await Promise.all(["/scores?" + query, "/trend?limit=300"].map((path) => attempt(() => api("GET", path))));
@@ -80,6 +81,7 @@ async function load(question = ask()) {
   find("#csv").href = `/api/scores.csv${suffix}`;
   find("#zip").href = `/api/scores/overruled.zip${suffix}`;
   showCounts(answer);
+  showReferences(answer.references);
   const any = rows.length > 0 || narrowed();
   find("#bench").hidden = !any;
   find("#empty").hidden = any;
@@ -91,10 +93,20 @@ async function load(question = ask()) {
   await null;  // its picture is asked for now, and is on the way while the list is made
   showList();
   if (any) showTrend(trend);
-  const offer = shownLot === active ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: shownLot })}`);
-  find("#again").hidden = !offer?.images;
-  find("#again").textContent = offer?.images ? `Judge ${offer.images} again with ${reference(active)}` : "";
+  await showAgain({ lot: shownLot, active, filter: filter(), rows });
   return true;
+}
+
+// Every reference has a list of its own, and a way leads to each.
+function showReferences(known) {
+  const names = [...new Set([active, shownLot, ...known])];
+  find("#by").parentElement.hidden = names.length < 2;
+  find("#by").replaceChildren(...names.map((name) => make("option", { value: name, selected: name === shownLot }, `By ${reference(name)}${name === active ? ", active" : ""}`)));
+  const others = names.filter((name) => name !== shownLot && (name === active || known.includes(name)));
+  find("#empty-other").hidden = others.length === 0;
+  if (others.length) find("#empty-other").textContent = `See what ${reference(others[0])} has judged`;
+  if (others.length) find("#empty-other").href = listOf(others[0]);
+  find("#empty-next").hidden = isEarlier({ lot: shownLot, active });
 }
 
 function showCounts({ counts, waiting }) {
@@ -110,15 +122,22 @@ const word = (row) => (row.problem ? "not scored" : row.final === "pass" ? "pass
 function showList() {
   const list = find("#list");
   const top = list.scrollTop;
-  const focused = list.contains(document.activeElement);
-  list.replaceChildren(...rows.map((row) => make("li", {}, make("button", {
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  const boxes = rows.some((row) => row.again);
+  list.classList.toggle("choosing", boxes);
+  list.replaceChildren(...rows.map((row) => make("li", {}, boxes ? tickBox(row) : null, make("button", {
     "aria-current": row.id === chosen ? "true" : null, "data-id": String(row.id), onclick: () => choose(row.id),
     "aria-label": `${row.name}: ${word(row)}${row.finding ? `, found ${row.finding}` : ""}`,
   }, row.problem || row.removed ? make("span", { class: "blank" }, row.removed ? "removed" : "") : make("img", { loading: "lazy", fetchPriority: "low", src: `/api/images/${row.sha}/thumb`, alt: "" }),
-  make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number" }, when(row.created)), gauge(row)),
+  make("span", { class: "what" }, make("span", { class: "name", title: row.name }, row.name), make("span", { class: "soft small number beside" }, row.beside ? besides(row.beside) : "", when(row.created)), gauge(row)),
   make("span", { class: `chip ${row.problem ? "stop" : row.final}` }, row.problem ? "no score" : `${word(row)}${row.finding ? " ✓" : ""}`)))));
   if (top) list.scrollTop = top;
-  if (focused) list.querySelector('[aria-current="true"]')?.focus({ preventScroll: true });
+  if (focused) list.querySelector(focused.value ? `input[value="${focused.value}"]` : '[aria-current="true"]')?.focus({ preventScroll: true });
+}
+
+// A word on what another reference said; below the part stands all of it.
+function besides({ lot: other, verdict }) {
+  return `${other === active ? "now" : shownLot === active ? "was" : "also"} ${verdict ?? "without score"} · `;
 }
 
 // The threshold stands in the middle; twice the threshold is at two thirds, ten times at ten elevenths: nothing runs off.
@@ -219,66 +238,4 @@ async function switchWatch() {
   if (!operator) return;
   showWatch(await api("POST", "/inspection/watch", { on, operator }));
   await refresh();
-}
-
-async function addParts() {
-  const offer = await api("GET", `/inspection/parts?lot=${encodeURIComponent(shownLot)}`);
-  const count = offer.parts.length;
-  if (!count) return say("No part of this list passed, was found good and is new to the station: judge some first.");
-  const answer = await signature(`Add ${count} good part${count === 1 ? "" : "s"} to the station?`, {
-    button: "Add", parts: offer.parts, note: `The station was fitted on ${offer.training} parts. The checks look at these first; then its own reference is fitted anew on all of them, and lots stay as they are. Look at each, and untick what should stay out.`,
-  });
-  if (!answer) return;
-  if (!answer.parts.length) return say("No part was ticked, so nothing was added.");
-  await api("POST", "/inspection/parts", { operator: answer.operator, lot: offer.lot, images: answer.parts });
-  say("The parts are being added: see the queue.");
-  await refresh();
-}
-
-async function judgeAgain() {
-  const operator = await signed(`${find("#again").textContent}?`, { button: "Judge again", note: `The verdicts of ${reference(shownLot)} stay on record beside the new ones.` });
-  if (!operator) return;
-  await api("POST", "/inspection/again", { operator, lot: shownLot });
-  location.assign("/judge");
-}
-
-const size = (bytes) => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MB` : `${number(bytes / 2 ** 30, 3)} GB`);
-const images = (count) => `${counted(count)} image${count === 1 ? "" : "s"}`;
-
-async function forget() {
-  const store = await api("GET", `/inspection/store?lot=${encodeURIComponent(shownLot)}`);
-  const dialog = find("#forget");
-  const [also, operator] = [find("#forget-overruled input"), dialog.querySelector("input[type=text]")];
-  const by = reference(store.lot);
-  const count = () => store.forgettable + (also.checked ? store.forgettable_overruled : 0);
-  const show = () => {
-    find("#forget-what").textContent = count()
-      ? `${images(count())} that ${by} has judged will be removed from the station. Scores and decisions stay, but nobody can look at the pictures again.`
-      : `No image that ${by} has judged can go: they wait, belong to a draft or a lot, or were decided against the station.`;
-    dialog.querySelector("button.danger").disabled = count() === 0;
-  };
-  also.checked = false;
-  also.onchange = show;
-  find("#forget-overruled").hidden = store.forgettable_overruled === 0;
-  find("#forget-overruled span").textContent = `Also ${images(store.forgettable_overruled)} that somebody decided against the station (download first)`;
-  find("#forget-room").textContent = `${counted(store.images)} of ${counted(store.most_images)} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
-  operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
-  show();
-  dialog.returnValue = "";
-  dialog.showModal();
-  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
-  if (dialog.returnValue !== "go") return;
-  sessionStorage.setItem("sparcal-operator", operator.value.trim());
-  const gone = await api("POST", "/inspection/forget", { operator: operator.value, lot: store.lot, overruled: also.checked });
-  say(`${images(gone.images)} forgotten.`);
-  await refresh();
-}
-
-async function nextLot() {
-  const name = await namedLot(`It begins with the parts that somebody found good among those that ${reference(shownLot)} has judged.`);
-  if (!name) return;
-  await attempt(async () => {
-    const draft = await api("POST", "/drafts/from-confirmed", { name, lot: shownLot });
-    location.assign(`/new?draft=${draft.id}`);
-  });
 }

@@ -115,7 +115,7 @@ async function showDays() {
     const all = each.passed + each.failed;
     const bar = make("span", { class: "share" }, make("i"));
     bar.firstChild.style.width = `${all ? (100 * each.failed) / all : 0}%`;
-    return make("tr", {}, make("td", { "data-label": "Day" }, each.day), make("td", { "data-label": "Judged by", class: "wrap" }, reference(each.lot)),
+    return make("tr", {}, make("td", { "data-label": "Day" }, each.day), make("td", { "data-label": "Judged by", class: "wrap" }, make("a", { href: `/judge?${new URLSearchParams({ lot: each.lot })}` }, reference(each.lot))),
       make("td", { "data-label": "Passed", class: "number" }, counted(each.passed)), make("td", { "data-label": "Failed", class: "number" }, counted(each.failed)),
       make("td", { "data-label": "Share failed" }, make("span", {}, bar, make("span", { class: "number" }, all ? percent(each.failed / all) : "–"))));
   }));

@@ -236,7 +236,8 @@ async function offerAgain() {
   const before = entries.find((entry) => entry.kind === "accept" && entry.lot === draft.name)?.replaced;
   const since = alarms.find((alarm) => alarm.lot === before && alarm.outcome === "another lot")?.since ?? "";
   const offer = before === undefined || active.name !== draft.name ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: before, since })}`);
-  find("#again").hidden = !offer?.images;
+  find("#again").hidden = find("#choose-link").hidden = !offer?.images;
+  find("#choose-link").href = `/judge?${new URLSearchParams({ lot: before ?? "" })}`;
   find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged${since ? ` since ${when(since)}` : ""}` : "";
   find("#again").onclick = () => attempt(async () => {
     const operator = await signed(`Judge ${offer.images} parts again with lot ${draft.name}?`, { button: "Judge again", note: `The verdicts of ${reference(before)} stay on record beside the new ones.` });

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from sparcal.server.data.parts import MOST as MOST_PARTS
-from sparcal.server.data.scores import PartFinding
+from sparcal.server.data.scores import PartFinding, ScoreFilter
 from sparcal.server.web.api.models.fields import Model, Sha, Signed
 
 
@@ -27,7 +27,10 @@ class AgainBody(Signed):
         pattern=r"^(\d{4}-\d\d-\d\dT[0-9:.Z+-]{5,30})?$",
         description="Only what was judged since then.",
     )
+    show: ScoreFilter = Field("all", description="Only what this filter of the list shows.")
+    search: str = Field("", max_length=200, description="Only images with this in their name.")
     images: list[Sha] | None = Field(None, min_length=1, max_length=1000, description="Only these; null for all.")
+    without: list[Sha] = Field(default_factory=list, max_length=1000, description="Not these.")
 
 
 class AgainAnswer(Model):
@@ -144,10 +147,25 @@ class ScoreDetail(ScoreAnswer):
     others: list[ScoreAnswer]
 
 
+class OtherVerdict(Model):
+    """What another reference said about an image."""
+
+    lot: str = Field(description="Empty for the station's own reference.")
+    verdict: Literal["pass", "fail"] | None
+
+
+class ListedScore(ScoreAnswer):
+    """One scored image in the list of its lot."""
+
+    beside: OtherVerdict | None = Field(description="What the latest other reference said about it, if any.")
+    again: bool = Field(description="Whether the lot that is active now has not judged it, and could.")
+
+
 class ScoreList(Model):
     """Scored images of one lot."""
 
     lot: str
+    references: list[str] = Field(description="What has judged images, the latest first; empty is the station's own.")
     counts: dict[str, int]
     waiting: int = Field(description="Images that have arrived and are not scored yet.")
-    scores: list[ScoreAnswer]
+    scores: list[ListedScore]
