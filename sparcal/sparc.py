@@ -34,7 +34,7 @@ RANK_TOLERANCE = 1e-5
 # processor's cache are worked on several times as fast.
 CHUNK_BYTES = 8 * 2**20
 
-TINY = 2**19  # below this many values of a basis, compiled loops do not repay their import
+SMALL_BASIS = 2**19  # below this many values of a basis, compiled loops do not repay their import
 
 Recentre = Literal["none", "cell"]
 
@@ -259,7 +259,7 @@ def _fill_projected_rows(f: Tensor, cells: Tensor, state: tuple[Tensor, Tensor, 
 def _loops(values: int, *tensors: Tensor) -> ModuleType | None:
     """The compiled loops, for many float32 values that lie in order in main memory; None where torch has to do."""
     plain = all(x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous() for x in tensors)
-    return compiled_module("sparcal.sparc_kernels") if plain and values > TINY else None
+    return compiled_module("sparcal.sparc_kernels") if plain and values > SMALL_BASIS else None
 
 
 def check_rank(rank: object, who: str) -> None:

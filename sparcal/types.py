@@ -258,23 +258,6 @@ class Rescores(Detector, Protocol):
         ...
 
 
-class CorrectsRows(Correction, Protocol):
-    """A correction that can take some cells of a reference for themselves, so that the others need no work."""
-
-    def apply_reference_rows(self, rows: Tensor, cells: Tensor) -> Tensor:
-        """What `apply_reference` makes of single features of the first level, (m, d).
-
-        Args:
-            cells: (m,), ascending: which of the h w cells each lies in.
-        """
-        ...
-
-
-def corrects_rows(correction: Correction) -> TypeGuard[CorrectsRows]:
-    """Whether the correction can take single features of a reference."""
-    return hasattr(type(correction), "apply_reference_rows")
-
-
 def rescores(detector: Detector) -> TypeGuard[Rescores]:
     """Whether the detector can score what differs from a scored image in a few cells."""
     return hasattr(type(detector), "rescore")

@@ -114,9 +114,9 @@ def test_single_rows_are_corrected_as_whole_grids_are(seed, k, d, moved):
     amount = torch.einsum("msd,md->ms", basis[cells].double(), given.double() - mean[cells].double())
     want = given.double() - torch.einsum("msd,ms->md", basis[cells].double(), amount)
     grid = mean.unflatten(0, (2, 3)), basis.unflatten(0, (2, 3)), offset.unflatten(0, (2, 3)) if moved else None
-    for tiny in (sparc.TINY, -1):
+    for tiny in (sparc.SMALL_BASIS, -1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sparc, "TINY", tiny)
+            patch.setattr(sparc, "SMALL_BASIS", tiny)
             got = sparc.project_rows_out(f, cells, *grid)
         torch.testing.assert_close(got.double(), want, rtol=0, atol=2e-5)
 
@@ -131,8 +131,8 @@ def project(f: Tensor, state: tuple[np.ndarray, ...], threads: int) -> Tensor:
 def test_sparc_is_the_same_by_either_route(monkeypatch, recentre):
     normals, images = calibration(0, 8, 48, 1.0, 1.0), calibration(1, 5, 48, 1.0, 1.0)
     found = []
-    for tiny in (sparc.TINY, 0):
-        monkeypatch.setattr(sparc, "TINY", tiny)
+    for tiny in (sparc.SMALL_BASIS, 0):
+        monkeypatch.setattr(sparc, "SMALL_BASIS", tiny)
         assert (sparc._loops(normals.numel(), normals) is None) == (tiny > 0)
         fitted = SPARC(recentre=recentre).fit(Features((normals,)), Features((images,)))
         found.append((fitted.apply_reference(Features((images,))).levels[0], fitted.rank_[0]))
@@ -142,8 +142,8 @@ def test_sparc_is_the_same_by_either_route(monkeypatch, recentre):
 
 def test_torch_keeps_what_the_loops_do_not_take(monkeypatch):
     x = torch.randn(4, 2, 3, 8)
-    assert sparc._loops(sparc.TINY, x) is None  # too small to repay an import
-    monkeypatch.setattr(sparc, "TINY", 0)
+    assert sparc._loops(sparc.SMALL_BASIS, x) is None  # too small to repay an import
+    monkeypatch.setattr(sparc, "SMALL_BASIS", 0)
     assert sparc._loops(x.numel(), x) is sparc_kernels
     for other in (x.double(), x.half(), x.mT, x[:, :1], x.to("meta")):
         assert sparc._loops(x.numel(), x, other) is None
@@ -153,7 +153,7 @@ def test_torch_keeps_what_the_loops_do_not_take(monkeypatch):
 
 
 def test_gradients_are_no_obstacle(monkeypatch):
-    monkeypatch.setattr(sparc, "TINY", 0)
+    monkeypatch.setattr(sparc, "SMALL_BASIS", 0)
     x = torch.randn(4, 2, 3, 8, requires_grad=True)
     fitted = SPARC().fit(Features((x,)))
     assert not fitted.apply(Features((x,))).levels[0].requires_grad

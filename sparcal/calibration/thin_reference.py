@@ -8,12 +8,30 @@ rows of one cell are stacked as if they came from as many images: few images, wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, TypeGuard
 
 import torch
 from torch import Tensor
 
 from sparcal.score import reference_side
-from sparcal.types import Correction, Features, corrects_rows
+from sparcal.types import Correction, Features
+
+
+class CorrectsRows(Correction, Protocol):
+    """A correction that can take some cells of a reference for themselves, so that the others need no work."""
+
+    def apply_reference_rows(self, rows: Tensor, cells: Tensor) -> Tensor:
+        """What `apply_reference` makes of single features of the first level, (m, d).
+
+        Args:
+            cells: (m,), ascending: which of the h w cells each lies in.
+        """
+        ...
+
+
+def corrects_rows(correction: Correction) -> TypeGuard[CorrectsRows]:
+    """Whether the correction can take single features of a reference."""
+    return hasattr(type(correction), "apply_reference_rows")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sparcal.calibration.thin_reference import thin_out
+from sparcal.calibration.thin_reference import corrects_rows, thin_out
 from sparcal.corrections import CORRECTIONS
 from sparcal.score import reference_side
-from sparcal.types import Features, corrects_rows
+from sparcal.types import Features
 
 H, W, D, IMAGES = 3, 4, 16, 9
 
