@@ -16,7 +16,7 @@ from typing import Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from sparcal.compiled import TINY, compiled_module
+from sparcal.compiled import compiled_module
 from sparcal.errors import DataError
 from sparcal.feature_checks import check_finite, check_given, check_grid, check_reference, only_grid
 from sparcal.memory import mean_of_images, uninitialised
@@ -34,6 +34,7 @@ RANK_TOLERANCE = 1e-5
 # processor's cache are worked on several times as fast.
 CHUNK_BYTES = 8 * 2**20
 
+SMALL_BASIS = 2**19  # below this many values of a basis, compiled loops do not repay their import
 
 Recentre = Literal["none", "cell"]
 
@@ -102,6 +103,11 @@ class SPARC:
     def apply_reference(self, reference: Features) -> Features:
         """Corrected reference features: as `apply`, after recentring where that is on."""
         return self._project(reference, self.offset_)
+
+    def apply_reference_rows(self, rows: Tensor, cells: Tensor) -> Tensor:
+        """What `apply_reference` makes of single features (m, d) of the first level; `cells` (m,) ascend."""
+        offset = None if self.offset_ is None else self.offset_[0]
+        return project_rows_out(rows, cells, fitted(self, self.mean_)[0], fitted(self, self.basis_)[0], offset)
 
     def export_state(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Mean (h, w, d), basis (h, w, s, d) and target (h, w, d): test features become target + (I - V V^T)(f - mean).
@@ -217,10 +223,43 @@ def _fill_projected(f: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | Non
         torch.add(part, amount @ v, out=out.flatten(1, 2)[:, block].transpose(0, 1))
 
 
+@torch.no_grad()
+def project_rows_out(f: Tensor, cells: Tensor, mean: Tensor, basis: Tensor, offset: Tensor | None = None) -> Tensor:
+    """`project_out` of single features.
+
+    Args:
+        f: (m, d).
+        cells: (m,), ascending: which of the h w cells each lies in.
+        mean, basis, offset: as for `project_out`.
+    """
+    out = uninitialised(f.shape, f)
+    mean, basis = mean.flatten(0, 1), basis.flatten(0, 1)
+    offset = None if offset is None else offset.flatten(0, 1)
+    given = (f, mean, basis) if offset is None else (f, mean, basis, offset)
+    if loops := _loops(2 * f.numel() * basis.shape[1], *given):
+        shift = f.new_empty(0, f.shape[-1]) if offset is None else offset
+        starts = torch.searchsorted(cells, torch.arange(len(mean) + 1)).numpy()
+        state = tuple(part.detach().numpy() for part in (mean, basis, shift))
+        loops.remove_from_rows(f.detach().numpy(), starts, state, out.numpy())
+    else:
+        _fill_projected_rows(f, cells, (mean, basis, offset), out)
+    return out
+
+
+def _fill_projected_rows(f: Tensor, cells: Tensor, state: tuple[Tensor, Tensor, Tensor | None], out: Tensor) -> None:
+    mean, basis, offset = state
+    step = max(1, CHUNK_BYTES // max(1, f.element_size() * basis[:1].numel()))
+    for rows, of, target in zip(f.split(step), cells.split(step), out.split(step), strict=True):
+        part = rows if offset is None else rows + offset[of]
+        v = basis[of]  # (m, s, d)
+        amount = v @ mean[of, :, None] - v @ part[..., None]  # (m, s, 1)
+        torch.add(part, (amount.mT @ v)[:, 0], out=target)
+
+
 def _loops(values: int, *tensors: Tensor) -> ModuleType | None:
     """The compiled loops, for many float32 values that lie in order in main memory; None where torch has to do."""
     plain = all(x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous() for x in tensors)
-    return compiled_module("sparcal.sparc_kernels") if plain and values > TINY else None
+    return compiled_module("sparcal.sparc_kernels") if plain and values > SMALL_BASIS else None
 
 
 def check_rank(rank: object, who: str) -> None:

@@ -152,6 +152,23 @@ def remove_subspaces(f: Reals, state: tuple[Reals, Reals, Reals], out: Reals, fi
                 _add_mixtures(amount[j], _four(v, j * FOUR), images)
 
 
+@compiled
+def remove_from_rows(f: Reals, starts: Whole, state: tuple[Reals, Reals, Reals], out: Reals) -> None:
+    """Fill `out` (m, d) with what `remove_subspaces` makes of single rows that lie cell by cell.
+
+    Args:
+        f: (m, d).
+        starts: (cells + 1,), the first row of each cell, and m.
+    """
+    mean, basis, offset = state
+    for cell in range(mean.shape[0]):
+        first, last = starts[cell], starts[cell + 1]
+        if first < last:
+            one = mean[cell : cell + 1], basis[cell : cell + 1], offset[cell : cell + 1]
+            shape = last - first, 1, f.shape[1]
+            remove_subspaces(f[first:last].reshape(shape), one, out[first:last].reshape(shape), 0, 1)
+
+
 # The compiler vectorises rows that it knows to be contiguous: single ones, not those of a slice over several axes.
 @compiled
 def _four(rows: Rows, first: int) -> FourRows:

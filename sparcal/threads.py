@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
@@ -22,7 +22,7 @@ def core_count() -> int:
 
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], *, workers: int, ahead: int | None = None
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """`work` of every item, in order, by `workers` threads that run at most a few items ahead of the consumer.
 
     Args:

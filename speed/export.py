@@ -1,7 +1,7 @@
 """An exported lot against torch: time to judge one image, from pixels to score, verdict and map.
 
 EfficientNet-Lite0 at 256 x 256, SPARC on 8 images, 24 training images, each on one core: the library in torch, the same
-lot in onnxruntime and in OpenVINO. Every side judges the same 16 images one by one; times are per image.
+lot in onnxruntime and in OpenVINO. Every side judges the same 8 images one by one; times are per image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from speed.measure import Cost, Goal, Row, Work, measure
 
-IMAGES = 16
+IMAGES = 8
 ENCODER = "bundled?size={size}"
 TOLERANCE = 1e-3
 SIZE, QUICK_SIZE = 256, 64

@@ -9,6 +9,7 @@ and a bank prepared before the clock starts.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,15 @@ def prepare(folder: Path, train: int, images: int) -> None:
 
     parts = make_demo(0, train=train, good=RENDERED // 2, bad=RENDERED // 2)
     encoder, _ = load_host("patchcore", encoder="bundled")
-    Station.fit(
-        [part.image for part in parts.train], path=folder / "station", encoder=encoder, detector=PatchCore.anomalib()
-    )
-    (folder / "images").mkdir()
+    training = [part.image for part in parts.train]
+    Station.fit(training, path=folder / "station", encoder=encoder, detector=PatchCore.anomalib(), workers=CORES)
     shown = (*parts.lot_good, *parts.lot_bad)
     for number in range(images):
-        write_png(shown[number % len(shown)].image, folder / "images" / f"{number:04}.png")
+        path = folder / "images" / f"{number:04}.png"
+        if number < len(shown):
+            write_png(shown[number].image, path)
+        else:
+            shutil.copyfile(folder / "images" / f"{number % len(shown):04}.png", path)
 
 
 def files(folder: str, n: int) -> list[Path]:

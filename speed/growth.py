@@ -26,7 +26,7 @@ CHANNELS, K = 256, 8
 PIECE = 100  # images
 USUAL = {"training images": 100, "cells": 256, "lot size": 100}
 CHANGES = {
-    "training images": (50, 200, 800),
+    "training images": (50, 200, 400),
     "cells": (64, 256, 576),
     "lot size": (25, 100, 400),
 }

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +27,27 @@ CPU_SECONDS_OF_FIT = 40.0
 CPU_SECONDS_OF_IMAGE = 0.070
 
 
-@cache
-def parts(train: int) -> tuple[list[Any], list[Any], list[Any]]:
-    """Training parts, the lot's normals, and unseen parts of the lot."""
+def render(train: int, folder: str) -> None:
+    """Training parts and good parts of the lot, as arrays in files."""
     from sparcal.rendering.parts import make_demo
 
     demo = make_demo(0, train=train, good=8 + TESTED, bad=0)
-    good = [part.image for part in demo.lot_good]
-    return [part.image for part in demo.train], good[:8], good[8:]
+    for group, members in (("train", demo.train), ("lot", demo.lot_good)):
+        np.save(Path(folder) / f"{group}.npy", np.stack([part.image for part in members]))
 
 
-def fit(train: int, folder: str) -> Work:
+def parts(folder: str, group: str) -> list[Any]:
+    """What was rendered: "train", or "lot", the first 8 of which are its normals, the others unseen parts."""
+    return list(np.load(Path(folder) / f"{group}.npy"))
+
+
+def fit(folder: str) -> Work:
     """Fit a station from images; the outcome is what lots of it say about unseen parts, one row per way to calibrate."""
     from sparcal.hosts import load_host
     from sparcal.station.station import Station
 
     encoder, _ = load_host("patchcore", encoder="bundled")
-    images, normals, unseen = parts(train)
+    images, lot = parts(folder, "train"), parts(folder, "lot")
     path = Path(folder) / "station"
     # What an installation compiles once and a process loads once.
     Station.fit(images[:16], path=Path(folder) / "warm-up", encoder=encoder)
@@ -54,22 +57,23 @@ def fit(train: int, folder: str) -> Work:
         return Station.fit(images, path=path, encoder=encoder)
 
     def outcome(station: Any) -> Any:
-        lots = [station.calibrate(normals, f"first {name}", correction=name) for name in CPU_SECONDS]
-        return np.array([[one.score for one in lot.score(unseen)] for lot in lots])
+        lots = [station.calibrate(lot[:8], f"first {name}", correction=name) for name in CPU_SECONDS]
+        return np.array([[one.score for one in made.score(lot[8:])] for made in lots])
 
     return Work(run, outcome)
 
 
-def recalibrate(train: int, folder: str, correction: str) -> Work:
+def recalibrate(folder: str, correction: str) -> Work:
     """Calibrate the fitted station to a new lot."""
     from sparcal.hosts import load_host
     from sparcal.station.station import Station
 
     encoder, _ = load_host("patchcore", encoder="bundled")
-    _, normals, unseen = parts(train)
+    shown = parts(folder, "lot")
+    normals, unseen = shown[:8], shown[8:]
     path = Path(folder) / "station"
     # What is loaded once per process, not once per lot: modules, compiled loops.
-    Station.open(path, encoder=encoder).calibrate(normals[:4], f"warm-up {correction}", correction="mean-only")
+    Station.open(path, encoder=encoder).calibrate(normals[:4], f"warm-up {correction}", correction="sparc")
 
     def run() -> Any:
         return Station.open(path, encoder=encoder).calibrate(normals, f"lot {correction}", correction=correction)
@@ -77,13 +81,13 @@ def recalibrate(train: int, folder: str, correction: str) -> Work:
     return Work(run, lambda lot: np.array([one.score for one in lot.score(unseen)]))
 
 
-def score(train: int, folder: str, correction: str) -> Work:
+def score(folder: str, correction: str) -> Work:
     """Judge parts one after the other by the lot that was calibrated."""
     from sparcal.hosts import load_host
     from sparcal.station.station import Station
 
     encoder, _ = load_host("patchcore", encoder="bundled")
-    unseen = parts(train)[2]
+    unseen = parts(folder, "lot")[8:]
     lot = Station.open(Path(folder) / "station", encoder=encoder).lot(f"lot {correction}")
     lot.score(unseen[:1])
     return Work(lambda: [one.score for one in lot.score(unseen * SCORED)])
@@ -93,15 +97,16 @@ def rows(*, quick: bool = False) -> list[Row]:
     """Fitting, a new lot of either kind, one image."""
     train = QUICK_IMAGES if quick else IMAGES
     with tempfile.TemporaryDirectory() as folder:
-        fitting, first = measure(fit, train, folder, repeats=1, limit=900)
+        render(train, folder)
+        fitting, first = measure(fit, folder, repeats=1, limit=900)
         found = [_row(f"fit a station of {train}", fitting, CPU_SECONDS_OF_FIT, quick, None)]
         for (correction, goal), expected in zip(CPU_SECONDS.items(), first, strict=True):
-            cost, scores = measure(recalibrate, train, folder, correction, repeats=1, limit=900)
+            cost, scores = measure(recalibrate, folder, correction, repeats=1, limit=900)
             difference = float(np.abs(scores / expected - 1).max())
             found.append(
                 _row(f"a new lot of 8, station of {train}, correction {correction}", cost, goal, quick, difference)
             )
-            judging, again = measure(score, train, folder, correction, repeats=1, limit=900)
+            judging, again = measure(score, folder, correction, repeats=1, limit=900)
             difference = float(np.abs(np.reshape(again, (SCORED, -1)) / expected - 1).max())
             found.append(
                 _row(

@@ -59,14 +59,16 @@ def nearest_anomalib(queries: int, bank: int, d: int) -> Work:
 
 def nearest_rows(queries: int, bank: int, d: int) -> list[Row]:
     query, rest = queries_and_bank(queries, bank, d)
-    ours, found, own = fastest(nearest_ours, queries, bank, d, repeats=3)
-    distance = (query.double() - rest[torch.as_tensor(found)].double()).norm(dim=1)
+    mine = fastest(nearest_ours, queries, bank, d, repeats=3)
+    ours = mine.cost
+    distance = (query.double() - rest[torch.as_tensor(mine.outcome)].double()).norm(dim=1)
     made = []
     for name, side in (
         ("faiss IndexFlatL2", nearest_faiss),
         ("anomalib's nearest_neighbors", nearest_anomalib),
     ):
-        peer, index, theirs = fastest(side, queries, bank, d, repeats=3)
+        other = fastest(side, queries, bank, d, repeats=3)
+        peer, index = other.cost, other.outcome
         # The peers expand |a - b|² in float32 and mistake near ties: their row may be a little farther, never nearer.
         slack = (query.double() - rest[torch.as_tensor(index)].double()).norm(dim=1) / distance - 1
         extra = (
@@ -82,7 +84,7 @@ def nearest_rows(queries: int, bank: int, d: int) -> list[Row]:
                 theirs=peer,
                 measured=peer.wall_s / ours.wall_s,
                 goal=Goal(1, "faster"),
-                threads=f"{own}, {theirs}",
+                threads=f"{mine.threads}, {other.threads}",
                 agree=bool((slack.min() > -1e-6) & (slack.max() < 1e-3)),
                 agreement=f"the peer's neighbours are 0 to {float(slack.max()):.0e} farther",
                 note=f"Memory beside the inputs: {extra}" if extra else "",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparcal.sparc import CHUNK_BYTES, project_out, subspace
-from speed.measure import Goal, Row, Work, fastest, measure
+from speed.measure import Goal, Row, Work, fastest
 
 K, CHANNELS = 8, 1536
 TOLERANCE = 1e-5
@@ -64,10 +64,10 @@ def some_images(f: Tensor) -> np.ndarray:
 
 
 def fit_row(side: int) -> Row:
-    ours, v, own = fastest(fit_ours, side, repeats=5)
-    svd, w, theirs = fastest(fit_svd, side, repeats=3)
-    one = [measure(work, side, threads=1, repeats=3)[0].cpu_s for work in (fit_ours, fit_svd)]
-    v, w = v.astype(float), w.astype(float)
+    mine, peer = fastest(fit_ours, side, repeats=5), fastest(fit_svd, side, repeats=3)
+    ours, svd = mine.cost, peer.cost
+    one = mine.alone.cpu_s, peer.alone.cpu_s
+    v, w = mine.outcome.astype(float), peer.outcome.astype(float)
     difference = float(np.abs(v.swapaxes(1, 2) @ v - w.swapaxes(1, 2) @ w).max())
     return Row(
         path=f"SPARC fit, {side} x {side} x {CHANNELS}, k = {K}",
@@ -78,7 +78,7 @@ def fit_row(side: int) -> Row:
         goal=Goal(10, "faster"),
         agree=difference <= TOLERANCE,
         agreement=f"projectors of {COMPARED} cells differ by {difference:.0e} at most",
-        threads=f"{own}, {theirs}",
+        threads=f"{mine.threads}, {peer.threads}",
         note=f"With one thread each: {one[0] * 1e3:.0f} ms of CPU against {one[1] * 1e3:.0f} ms, {one[1] / one[0]:.1f}x.",
         short="The fit reads its input twice, the second time from the cache, and writes the basis, which is as large. Half of "
         "its time are the weighted sums in float64 that make the basis, a quarter LAPACK's k x k eigenproblems, one per "
@@ -87,8 +87,8 @@ def fit_row(side: int) -> Row:
 
 
 def apply_rows(side: int, n: int) -> list[Row]:
-    ours, out, own = fastest(apply_ours, side, n)
-    clone, f, theirs = fastest(apply_clone, side, n)
+    mine, copied = fastest(apply_ours, side, n), fastest(apply_clone, side, n)
+    ours, clone, out, f = mine.cost, copied.cost, mine.outcome, copied.outcome
     mean, basis, _ = subspace(features(K, side, 0), K - 1)
     f64, mean64, v = torch.from_numpy(f).double(), mean.double(), basis.double()
     amount = torch.einsum("hwsd,nhwd->nhws", v, f64 - mean64)
@@ -103,7 +103,7 @@ def apply_rows(side: int, n: int) -> list[Row]:
         goal=Goal(2, "of its time", at_most=True),
         agree=difference <= TOLERANCE,
         agreement=f"Eq. 7 in float64: largest difference {difference:.0e}",
-        threads=f"{own}, {theirs}",
+        threads=f"{mine.threads}, {copied.threads}",
         note="clone() writes to small pages; ours asks for large ones, which are filled at less cost.",
         short="Every image is read and written once; the products of its cells with k - 1 directions are what is left.",
     )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparcal import sparc, sparc_kernels
-from sparcal.compiled import TINY
 from sparcal.sparc import RANK_TOLERANCE, SPARC
 from sparcal.types import Features
 
@@ -103,6 +102,25 @@ def test_removes_what_eq_7_removes(seed, n, k, d, moved, threads):
         assert torch.equal(project(f[image : image + 1], state, 1)[0], got[image])  # alone as among others
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), k=st.integers(2, 12), d=st.sampled_from([1, 7, 64, 513]), moved=st.booleans())
+def test_single_rows_are_corrected_as_whole_grids_are(seed, k, d, moved):
+    mean, basis, _ = both(calibration(seed, k, d, 1.0, 1.0), k - 1, 1)[0]
+    random = torch.Generator().manual_seed(seed + 1)
+    m = int(torch.randint(0, 30, (1,), generator=random))
+    cells = torch.randint(0, 6, (m,), generator=random).sort().values  # some cells have many rows, some none
+    f, offset = torch.randn(m, d, generator=random), torch.randn(6, d, generator=random)
+    given = f + offset[cells] if moved else f
+    amount = torch.einsum("msd,md->ms", basis[cells].double(), given.double() - mean[cells].double())
+    want = given.double() - torch.einsum("msd,ms->md", basis[cells].double(), amount)
+    grid = mean.unflatten(0, (2, 3)), basis.unflatten(0, (2, 3)), offset.unflatten(0, (2, 3)) if moved else None
+    for tiny in (sparc.SMALL_BASIS, -1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sparc, "SMALL_BASIS", tiny)
+            got = sparc.project_rows_out(f, cells, *grid)
+        torch.testing.assert_close(got.double(), want, rtol=0, atol=2e-5)
+
+
 def project(f: Tensor, state: tuple[np.ndarray, ...], threads: int) -> Tensor:
     out = torch.full_like(f, torch.nan)
     sparc_kernels.fill_projected(f.numpy(), state, out.numpy(), threads)
@@ -113,8 +131,8 @@ def project(f: Tensor, state: tuple[np.ndarray, ...], threads: int) -> Tensor:
 def test_sparc_is_the_same_by_either_route(monkeypatch, recentre):
     normals, images = calibration(0, 8, 48, 1.0, 1.0), calibration(1, 5, 48, 1.0, 1.0)
     found = []
-    for tiny in (TINY, 0):
-        monkeypatch.setattr(sparc, "TINY", tiny)
+    for tiny in (sparc.SMALL_BASIS, 0):
+        monkeypatch.setattr(sparc, "SMALL_BASIS", tiny)
         assert (sparc._loops(normals.numel(), normals) is None) == (tiny > 0)
         fitted = SPARC(recentre=recentre).fit(Features((normals,)), Features((images,)))
         found.append((fitted.apply_reference(Features((images,))).levels[0], fitted.rank_[0]))
@@ -124,8 +142,8 @@ def test_sparc_is_the_same_by_either_route(monkeypatch, recentre):
 
 def test_torch_keeps_what_the_loops_do_not_take(monkeypatch):
     x = torch.randn(4, 2, 3, 8)
-    assert sparc._loops(TINY, x) is None  # too small to repay an import
-    monkeypatch.setattr(sparc, "TINY", 0)
+    assert sparc._loops(sparc.SMALL_BASIS, x) is None  # too small to repay an import
+    monkeypatch.setattr(sparc, "SMALL_BASIS", 0)
     assert sparc._loops(x.numel(), x) is sparc_kernels
     for other in (x.double(), x.half(), x.mT, x[:, :1], x.to("meta")):
         assert sparc._loops(x.numel(), x, other) is None
@@ -135,7 +153,7 @@ def test_torch_keeps_what_the_loops_do_not_take(monkeypatch):
 
 
 def test_gradients_are_no_obstacle(monkeypatch):
-    monkeypatch.setattr(sparc, "TINY", 0)
+    monkeypatch.setattr(sparc, "SMALL_BASIS", 0)
     x = torch.randn(4, 2, 3, 8, requires_grad=True)
     fitted = SPARC().fit(Features((x,)))
     assert not fitted.apply(Features((x,))).levels[0].requires_grad

@@ -16,15 +16,9 @@ from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
 from sparcal.calibration.outline import Outline
-from sparcal.calibration.part_statistics import LeftOut, left_out_residuals
+from sparcal.calibration.part_statistics import LeftOut, left_out_residuals, log_spread
 from sparcal.calibration.planted_parts import PlantedParts
-from sparcal.calibration.selection import (
-    CandidateCorrection,
-    asked_for,
-    candidates,
-    choose,
-    described,
-)
+from sparcal.calibration.selection import CandidateCorrection, asked_for, candidates, choose, described
 from sparcal.calibration.self_test import SelfTest, count_found, self_test
 from sparcal.calibration.threshold_effect import rejected_share
 from sparcal.calibration.thresholds import Threshold, find_threshold
@@ -132,9 +126,9 @@ def calibrate(
         seed: of the planted defects, for the record.
         progress: called with steps done and steps in all.
     """
-    screening = screen(inputs, parts)
-    progress(1, 5)
     name = correction if isinstance(correction, str) else type(correction).__name__
+    screening = screen(inputs, parts, compare=name == AUTO)
+    progress(1, 5)
     choice = _choose(screening, parts) if name == AUTO else asked_for(name, settings)
     progress(2, 5)
     calibrated = CalibratedDetector(Identity(), inputs.detector)
@@ -165,14 +159,18 @@ def calibrate(
     return CalibratedLot(taken, choice, base.good.image, thresholds, tested, checks, _maps(screening, lot))
 
 
-def screen(inputs: CalibrationInputs, parts: ShownParts) -> Screening:
-    """Look at the normals themselves, before anything is rebuilt on the whole station."""
+def screen(inputs: CalibrationInputs, parts: ShownParts, *, compare: bool = True) -> Screening:
+    """Look at the normals themselves, before anything is rebuilt on the whole station.
+
+    Args:
+        compare: whether planted defects are judged too, which only a comparison of corrections asks for.
+    """
     calibration, names = parts.features, parts.names
     hashes = [image.sha256 for image in parts.images]
     few = inputs.few()
-    held_out = _try(few, parts, CandidateCorrection(UNCHECKED))
+    held_out = _try(few, parts, CandidateCorrection(UNCHECKED), parts.planted if compare else None)
     statistics = None if held_out is None else left_out_residuals(calibration, few.reference)
-    maps, spread = None if held_out is None else held_out.good.cell, _log_spread(inputs.own[0])
+    maps, spread = None if held_out is None else held_out.good.cell, log_spread(inputs.own[0])
     shift, shifted = look.check_shift(calibration, inputs.reference)
     checks = (
         look.check_number(len(names)),
@@ -194,7 +192,7 @@ def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -
     few, k = screening.few, len(parts.images)
     base = not_seen(CalibratedDetector(Identity(), few.detector), parts.features, parts.geometries, parts.planted)
     chosen = CandidateCorrection(choice.correction, choice.settings)
-    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, chosen)
+    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, chosen, parts.planted)
     before, after = (
         None
         if held is None
@@ -213,31 +211,35 @@ def _choose(screening: Screening, parts: ShownParts) -> Choice:
     tried: list[tuple[CandidateCorrection, HeldOut]] = []
     for candidate in candidates(len(parts.images)):
         known = screening.held_out if candidate == CandidateCorrection(UNCHECKED) else None
-        held_out = known or _try(screening.few, parts, candidate)
+        held_out = known or _try(screening.few, parts, candidate, parts.planted)
         if held_out is not None:
             tried.append((candidate, held_out))
     taken, trials = choose(tried, parts.planted.part)
     return Choice(taken.name, dict(taken.settings), None, "", trials)
 
 
-def _try(few: CalibrationInputs, parts: ShownParts, candidate: CandidateCorrection) -> HeldOut | None:
+def _try(
+    few: CalibrationInputs, parts: ShownParts, candidate: CandidateCorrection, planted: PlantedParts | None
+) -> HeldOut | None:
     """How good parts and planted defects fare under a candidate, each part left out in turn."""
     if candidate.name == STATION_REFERENCE:
         own = CalibratedDetector(Identity(), few.detector)
-        return not_seen(own, parts.features, parts.geometries, parts.planted)
+        return not_seen(own, parts.features, parts.geometries, planted)
     correction = CORRECTIONS[candidate.name](**candidate.settings)
     calibrated = calibrate_on_rows(few.detector, correction, few.reference, parts.features)
-    return _leave_out(few, parts, calibrated)
+    return _leave_out(few, parts, calibrated, planted)
 
 
-def _leave_out(inputs: CalibrationInputs, parts: ShownParts, calibrated: CalibratedDetector) -> HeldOut | None:
+def _leave_out(
+    inputs: CalibrationInputs, parts: ShownParts, calibrated: CalibratedDetector, planted: PlantedParts | None
+) -> HeldOut | None:
     return left_out(
         calibrated,
         inputs.reference,
         parts.features,
         parts.geometries,
         station_rows=station_rows(inputs.detector),
-        planted=parts.planted,
+        planted=planted,
         workers=inputs.workers,
     )
 
@@ -248,7 +250,7 @@ def _judge_good_parts(
     """How good parts fare under what was fitted: the lot's, each left out, and the station's own, out of fold."""
     if name == STATION_REFERENCE:
         return Taken(name, calibrated, inputs.own, base)
-    lot = _leave_out(inputs, parts, calibrated)
+    lot = _leave_out(inputs, parts, calibrated, parts.planted)
     own = own_scores(
         calibrated, inputs.reference, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
     )
@@ -292,9 +294,3 @@ def _describe(
     own = find_threshold(inputs.own[0].numpy(), [], FALSE_REJECT)  # as `fit` has set it
     rejected, k = rejected_share(base.good.image.tolist(), own.value)
     return described(choice, planted=planted, before=before, after=after, k=k, rejected=rejected, asked=asked)
-
-
-def _log_spread(scores: Tensor) -> float:
-    """Standard deviation of the logarithm of scores; of the scores themselves where some are not positive."""
-    values = scores.double()
-    return float((values.log() if bool((values > 0).all()) else values).std())

@@ -24,6 +24,7 @@ from sparcal.calibration.part_statistics import (
     oddness,
     part_distances,
     spread_and_offset,
+    typical_distance,
 )
 from sparcal.calibration.self_test import SelfTest
 from sparcal.calibration.thresholds import Threshold
@@ -77,9 +78,10 @@ def check_duplicates(
         hashes: of the calibration images.
         known: hashes of the training images.
     """
-    among = part_distances(calibration, calibration, reference)
+    typical = typical_distance(reference)
+    among = part_distances(calibration, calibration, typical)
     pairs = [(i, j) for i in range(len(names)) for j in range(i) if hashes[i] == hashes[j] or float(among[i, j]) < NEAR]
-    to_training = part_distances(calibration, reference, reference).amin(dim=1)
+    to_training = part_distances(calibration, reference, typical).amin(dim=1)
     trained = [i for i in range(len(names)) if hashes[i] in known or float(to_training[i]) < NEAR]
     named = tuple(dict.fromkeys(names[i] for pair in (*pairs, *((i,) for i in trained)) for i in pair))
     parts = [f"{names[i]} and {names[j]} show the same part" for i, j in pairs]

@@ -41,11 +41,10 @@ def on_rows(detector: KeepsRows, correction: Correction, thin: ThinReference, ad
     Args:
         added: rows of the normals that the correction adds, counted from the first of these; chosen anew unless given.
     """
-    corrected = reference_side(correction, thin.features)
-    m = len(thin.features)
+    corrected, kept, m = thin.corrected_by(correction)
     if added is None:
         added = _rows_of_added(corrected, m)
-    return detector.restricted_to(corrected, torch.cat([thin.rows, added + m * cells_of_grid(corrected)]))
+    return detector.restricted_to(corrected, torch.cat([kept, added + m * cells_of_grid(corrected)]))
 
 
 def added_rows(calibrated: CalibratedDetector, reference: Features) -> Tensor:

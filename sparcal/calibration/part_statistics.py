@@ -151,13 +151,22 @@ def displacement(parts: Features, reference: Features) -> tuple[int, int]:
     return best if cosine(*best) > cosine(0, 0) + 0.02 else (0, 0)
 
 
-def part_distances(first: Features, second: Features, reference: Features) -> Tensor:
-    """(n, m): mean squared distance of cells between parts, 1 between two typical training parts, 0 between equals."""
+def part_distances(first: Features, second: Features, typical: float) -> Tensor:
+    """(n, m): squared distance between parts, 1 between two typical training parts, 0 between equals.
+
+    Args:
+        typical: what `typical_distance` says of the training parts.
+    """
     a, b = first.levels[0], second.levels[0]
-    cells = a.shape[1] * a.shape[2]
     # Part by part: all differences at once would need n times the memory of `second`.
     rows = [torch.stack([(x - y).square_().sum() for y in b]) for x in a]
-    return torch.stack(rows).double() / (2 * cells * _variance(reference.levels[0]))
+    return torch.stack(rows).double() / typical
+
+
+def typical_distance(reference: Features) -> float:
+    """The mean squared distance between two training parts, summed over cells."""
+    x = reference.levels[0]
+    return 2 * x.shape[1] * x.shape[2] * _variance(x)
 
 
 def distances_among(parts: Features) -> Tensor:
@@ -179,6 +188,12 @@ def _variance(x: Tensor) -> float:
     mean = mean_of_images(x)
     total = sum(float((part.double() - mean).square().sum()) for part in x)
     return max(total / (max(len(x) - 1, 1) * x.shape[1] * x.shape[2]), 1e-12)
+
+
+def log_spread(scores: Tensor) -> float:
+    """Standard deviation of the logarithm of scores; of the scores themselves where some are not positive."""
+    values = scores.double()
+    return float((values.log() if bool((values > 0).all()) else values).std())
 
 
 def _pattern(x: Tensor) -> Tensor:

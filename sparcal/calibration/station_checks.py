@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sparcal.calibration.check import Check
 from sparcal.calibration.checks import FEW, NEAR, ODD, names_above
-from sparcal.calibration.part_statistics import distances_among, oddness
+from sparcal.calibration.part_statistics import distances_among, log_spread, oddness
 from sparcal.types import Features
 
 TWINS_SHOWN = 5
@@ -26,8 +26,7 @@ def check_unlike(maps: Tensor, scores: Tensor, names: Sequence[str]) -> Check:
         return Check(
             "unlike the others", 0.0, "ok", f"{len(names)} parts are too few to tell which are unlike the others."
         )
-    values = scores.double()
-    level, _ = oddness(maps, float((values.log() if bool((values > 0).all()) else values).std()))
+    level, _ = oddness(maps, log_spread(scores))
     number = float(level.max())
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
     odd = names_above(ODD, level, names)

@@ -95,6 +95,7 @@ class PatchCore:
     def fit(self, reference: Features | None) -> Self:
         """Keep a coreset of the reference features."""
         points = only_level("PatchCore", require_reference(self, reference)).flatten(0, 2)
+        self._search = None
         self.rows_ = torch.arange(len(points)) if self.coreset == 1 else self._select(points)
         self.bank_ = points if self.coreset == 1 else points[self.rows_]
         return self
@@ -164,7 +165,10 @@ class PatchCore:
                 "take them from a fit on as many images."
             )
         thinned = copy.copy(self)
-        thinned.rows_, thinned.bank_ = rows, points[rows]
+        thinned.rows_, thinned.bank_, thinned._search = rows, points[rows], None
+        if self.bank_ is not None and self.rows_ is not None and torch.equal(rows, self.rows_):
+            # The same rows under another correction lie much the same, so most of what a search prepares is known.
+            thinned._search = self._search = Bank.again(self._search, self.bank_)
         return thinned
 
     def export_rule(self) -> NearestRule:

@@ -34,26 +34,37 @@ class Boxes:
     arrays: tuple[Any, ...]
 
     @classmethod
-    def of(cls, bank: Tensor, queries: Tensor | None, chunk: int, dtype: torch.dtype) -> Self:
+    def of(
+        cls, bank: Tensor, queries: Tensor | None, chunk: int, dtype: torch.dtype, *, like: Self | None = None
+    ) -> Self:
         """For `queries`, or any that lie not much farther out than the bank.
 
         Args:
             dtype: of the products that make sketches.
+            like: boxes of as many rows that lie much like these: axes, and who shares a box, are taken over. Where rows lie
+                otherwise the search takes longer, and finds the same.
         """
         from sparcal.neighbours import _search_kernels as loops
 
         others, room = ((), 2.0) if queries is None else ((queries,), 1.0)
         width = min(_WIDTH, bank.shape[1] // 2)
-        sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room)
+        axes = None if like is None else like.sketch.axes
+        sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room, axes=axes)
         points = _at_least(loops.COARSE_AXES, sketch(bank, chunk).numpy())
         coarse, rows_each = points[:, : loops.COARSE_AXES], loops.LEAF_ROWS
-        leaves, real = leaf_rows(coarse, rows_each)
+        leaves, real = leaf_rows(coarse, rows_each) if like is None else like.members
         inside = coarse[leaves]  # (boxes, LEAF_ROWS, COARSE_AXES)
         lows, highs = (np.ascontiguousarray(ends(axis=1).T) for ends in (inside.min, inside.max))
         inside[~real] = np.inf
         lanes = np.ascontiguousarray(inside.transpose(0, 2, 1))
         fine = points[:, loops.COARSE_AXES :][leaves.ravel()]
         return cls(sketch, chunk, (lows, highs, lanes, fine, leaves.ravel(), sketch.growth, sketch.pad))
+
+    @property
+    def members(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(boxes, LEAF_ROWS): the bank rows in each box, and which of them count; as `leaf_rows` gave them."""
+        real = np.isfinite(self.arrays[2][:, 0])
+        return self.arrays[4].reshape(real.shape), real
 
     def serve(self, queries: Tensor, dtype: torch.dtype) -> bool:
         """Whether the boxes, made before the queries were known, prove anything about them.

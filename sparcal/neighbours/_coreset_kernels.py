@@ -11,7 +11,7 @@ import numpy as np
 from sparcal.compiled import compiled
 from sparcal.neighbours._kernel_types import Cloud, Indices, Points, Selection, Sketches, Squares
 
-COARSE = 32  # sketch coordinates that are compared first, four at a time
+COARSE = 24  # sketch coordinates that are compared first, four at a time
 LANES = 128  # centres that are compared with a point at once
 _STRIDE = 256  # coordinates between two looks at whether a sum is already too large
 

@@ -36,7 +36,14 @@ class Sketch:
 
     @classmethod
     def of(
-        cls, points: Tensor, *others: Tensor, width: int | None, chunk: int, dtype: torch.dtype, room: float = 1.0
+        cls,
+        points: Tensor,
+        *others: Tensor,
+        width: int | None,
+        chunk: int,
+        dtype: torch.dtype,
+        room: float = 1.0,
+        axes: Tensor | None = None,
     ) -> Self:
         """The sketch to `width` leading axes of `points` (None: all), with a scale that covers `others` too.
 
@@ -44,10 +51,12 @@ class Sketch:
             chunk: rows handled at a time.
             dtype: of the products that make the coordinates.
             room: how many times as far out as these points others may lie.
+            axes: orthonormal ones that were found for similar points; looked for unless given.
         """
         sample = points[:: max(1, len(points) // min(_SAMPLE, 4 * chunk))]
         centre = sample.mean(0)
-        axes = None if width is None else _leading_axes((sample - centre).to(dtype), width)
+        if width is not None and (axes is None or axes.dtype != dtype):
+            axes = _leading_axes((sample - centre).to(dtype), width)
         parts = (part for rows in (points, *others) for part in rows.split(chunk))
         scale = max((float((part - centre).norm(dim=1).max()) for part in parts), default=0.0)
         return cls(centre, axes, room * scale * (1 + 2**-10) or 1.0)

@@ -7,7 +7,8 @@ the lower row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Self
@@ -21,6 +22,7 @@ from sparcal.neighbours._boxes import Boxes
 from sparcal.neighbours._points import CACHE, check_points, loops_for
 from sparcal.neighbours._sketch import Sketch
 from sparcal.settings import instance_of, switch, whole_number
+from sparcal.threads import in_order
 
 MEMORY = 256 * 2**20
 
@@ -45,20 +47,25 @@ class Bank:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, rows: Tensor, *, memory: int = MEMORY) -> Self:
-        """`rows`, checked and prepared; that costs about as much as searching them for one image."""
+    def of(cls, rows: Tensor, *, memory: int = MEMORY, like: Self | None = None) -> Self:
+        """`rows`, checked and prepared; that costs about as much as searching them for one image.
+
+        Args:
+            like: a bank whose rows lie much like these, one by one: half of the work is then taken over from it.
+        """
         _check_bank(rows)
         boxes = {}
         wide = rows.device.type == "cpu" and rows.shape[1] > _WIDE
         if wide and loops_for("search", _FEW * rows.numel()) is not None:
             for first, block in _blocks(rows, torch.promote_types(rows.dtype, torch.float32), 1, memory):
-                boxes[first, len(block), block.dtype] = _boxes(block, None, memory)
+                key = first, len(block), block.dtype
+                boxes[key] = _boxes(block, None, memory, None if like is None else like.boxes.get(key))
         return cls(rows, memory, boxes)
 
     @classmethod
     def again(cls, known: Self | None, rows: Tensor) -> Self:
-        """`known`, if it is a bank of these very rows, else a new one."""
-        return known if known is not None and known.rows is rows else cls.of(rows)
+        """`known`, if it is a bank of these very rows, else a new one like it."""
+        return known if known is not None and known.rows is rows else cls.of(rows, like=known)
 
 
 @torch.no_grad()
@@ -137,8 +144,8 @@ class _Bounds:
         return bounds.float(), pads.float()
 
 
-def _boxes(bank: Tensor, queries: Tensor | None, memory: int) -> Boxes:
-    return Boxes.of(bank, queries, _chunk(bank, memory), _product_dtype())
+def _boxes(bank: Tensor, queries: Tensor | None, memory: int, like: Boxes | None = None) -> Boxes:
+    return Boxes.of(bank, queries, _chunk(bank, memory), _product_dtype(), like=like)
 
 
 def _chunk(bank: Tensor, memory: int) -> int:
@@ -178,16 +185,21 @@ def _search_block(queries: Tensor, bank: Tensor, k: int, memory: int, known: Box
 def _search_boxes(queries: Tensor, bank: Tensor, boxes: Boxes, result: tuple[Tensor, Tensor]) -> Tensor:
     """Fill `result`; the numbers of queries that would need too many exact distances come back."""
     k, m = result[0].shape[1], len(bank)
-    left = []
-    parts = torch.arange(len(queries)).split(_PART)
-    for number, rows in enumerate(parts):
+
+    def search(rows: Tensor) -> Tensor:
         span = slice(int(rows[0]), int(rows[-1]) + 1)
         some = queries[span].to(bank.dtype).contiguous()
-        settled = boxes.search(some, bank, k + m // 32, (result[0][span], result[1][span]))
-        left.append(rows[~settled])
-        if 2 * int(settled.sum()) < len(rows):  # the others will fare no better
-            left += parts[number + 1 :]
-            break
+        return boxes.search(some, bank, k + m // 32, (result[0][span], result[1][span]))
+
+    left = []
+    parts = torch.arange(len(queries)).split(_PART)
+    threads = min(torch.get_num_threads(), len(parts))
+    with closing(in_order(search, parts, workers=threads) if threads > 1 else _each(search, parts)) as found:
+        for number, settled in enumerate(found):
+            left.append(parts[number][~settled])
+            if 2 * int(settled.sum()) < len(settled):  # the others will fare no better
+                left += parts[number + 1 :]
+                break
     todo = torch.cat(left)
     if len(todo) <= _FEW:  # cheaper to compare with all candidates than to prepare all coordinates for
         for i in todo.tolist():
@@ -195,6 +207,11 @@ def _search_boxes(queries: Tensor, bank: Tensor, boxes: Boxes, result: tuple[Ten
             boxes.search(queries[one].to(bank.dtype), bank, k + m, (result[0][one], result[1][one]))
         return todo[:0]
     return todo
+
+
+def _each(work: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Generator[Tensor, None, None]:
+    """`in_order` without a thread of its own."""
+    yield from map(work, parts)
 
 
 def _settle(

@@ -121,6 +121,14 @@ def test_screening_looks_at_the_normals_alone(inputs, shown):
     assert screen(inputs, shown[2]).held_out is None
 
 
+def test_screening_scores_planted_defects_only_for_a_comparison(inputs, shown):
+    compared, named = screen(inputs, shown[8]), screen(inputs, shown[8], compare=False)
+    assert len(compared.held_out.planted) == len(shown[8].planted)
+    assert named.held_out.planted is None
+    assert named.checks == compared.checks
+    assert named.alone == compared.alone
+
+
 @pytest.mark.parametrize("k", [2, 8])
 def test_a_preview_says_what_to_expect_and_changes_nothing(inputs, shown, k):
     rows = inputs.detector.rows.clone()

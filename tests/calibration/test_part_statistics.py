@@ -16,6 +16,7 @@ from sparcal.calibration.part_statistics import (
     oddness,
     part_distances,
     spread_and_offset,
+    typical_distance,
 )
 from sparcal.sparc import SPARC
 from sparcal.types import Features
@@ -33,7 +34,7 @@ def test_alignment_is_the_mean_cosine_of_patterns():
 
 
 def test_distances_are_in_units_of_two_training_parts():
-    distances = part_distances(TRAIN, TRAIN, TRAIN)
+    distances = part_distances(TRAIN, TRAIN, typical_distance(TRAIN))
     off = distances[~torch.eye(30, dtype=torch.bool)]
     assert float(off.mean()) == pytest.approx(1, rel=1e-4)
     assert float(distances.diagonal().max()) < 1e-9

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sparcal import neighbours
 from sparcal.errors import DataError, ShapeError
-from sparcal.neighbours import Bank, _points, nearest
+from sparcal.neighbours import Bank, _points, nearest, search
 from tests.support.points import clustered, small_points
 
 both_routes = pytest.mark.usefixtures("route")
@@ -194,6 +194,37 @@ class TestBank:
         assert found[0].dtype == torch.float64
         assert torch.equal(found[0], expected[0])
         assert torch.equal(found[1], expected[1])
+
+    @pytest.mark.parametrize("noise", [0.0, 0.1, 100.0])
+    def test_a_bank_like_another_finds_the_same_neighbours(self, noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_points, "TINY", 0)
+        rows, queries = clustered(150, 120, 0), clustered(20, 120, 1)
+        moved = rows + noise * torch.randn(rows.shape, generator=torch.Generator().manual_seed(2))
+        first, alone = Bank.of(rows), Bank.of(moved)
+        like = Bank.again(first, moved)
+        (shared,), (own,), (before,) = (bank.boxes.values() for bank in (like, alone, first))
+        assert shared.sketch.axes is before.sketch.axes
+        assert (shared.members[0] == before.members[0]).all()
+        assert (own.members[0] == before.members[0]).all() == (noise == 0)
+        _, expected = naive_nearest(queries, moved, 2)
+        assert torch.equal(nearest(queries, like, k=2)[1], expected)
+        assert torch.equal(nearest(queries, like, k=2)[0], nearest(queries, alone, k=2)[0])
+        shorter = Bank.again(like, moved[:100].contiguous())  # as many rows, or nothing is taken over
+        assert torch.equal(nearest(queries, shorter)[1], naive_nearest(queries, moved[:100], 1)[1])
+
+    @pytest.mark.parametrize("spread", [1.0, 0.0])  # with leading axes, and without: then boxes settle nothing
+    def test_several_threads_find_what_one_finds(self, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_points, "TINY", 0)
+        monkeypatch.setattr(search, "_PART", 7)
+        noise = torch.randn(220, 120, generator=torch.Generator().manual_seed(3))
+        points = spread * clustered(220, 120, 0) + (1 - spread) * noise
+        rows, queries = points[:150].contiguous(), points[150:].contiguous()
+        found = []
+        for threads in (1, 3):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            found.append(nearest(queries, Bank.of(rows), k=2))
+        assert torch.equal(found[0][1], naive_nearest(queries, rows, 2)[1])
+        assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
     def test_matmul_precision_lowered_after_preparation(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_points, "TINY", 0)

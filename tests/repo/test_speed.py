@@ -101,9 +101,11 @@ def test_longer_runs_stay_on_the_page_until_they_are_made_again(tmp_path: Path) 
 
 
 def test_each_side_has_its_better_number_of_threads() -> None:
-    cost, outcome, threads = fastest(measured_sides.threads, repeats=1)
-    assert int(outcome) == threads in (1, cores())
-    assert cost.runs == 1
+    found = fastest(measured_sides.threads, repeats=1)
+    assert int(found.outcome) == found.threads in (1, cores())
+    assert found.cost.runs == found.alone.runs == 1
+    assert found.cost.wall_s <= found.alone.wall_s
+    assert (found.cost is found.alone) == (found.threads == 1)
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
