@@ -15,6 +15,7 @@ import typer
 
 from sparcal.cli.console import CallError, Device, Json, NewRuntime, print_json, say, wrong_call
 from sparcal.devices import AUTO_DEVICE
+from sparcal.files.atomic import require_folder_place
 from sparcal.files.names import visible
 from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime
 from sparcal.threads import core_count
@@ -109,6 +110,7 @@ def run_experiment(
         overrides = _overrides(encoder, weights, prompts, (limit_categories, limit_seeds), runtime)
         where, place = _where(device, runtime or TORCH, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
+        require_folder_place(place, "The cache")
         units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         others = [open_results(folder) for folder in reuse or []]
         results = start_results(Path(workplace.results), source, units, overrides=str(overrides), mode=mode)

@@ -66,6 +66,7 @@ def calibrate(
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         images = _first(k, find_images([str(part) for part in normals]))
         _check_correction(correction)
+        _check_count(len(images))
     use_cores()
     with progress(f"Calibrating lot {lot}") as report:
         made = opened.calibrate(
@@ -93,6 +94,12 @@ def _first(k: int | None, images: list[Path]) -> list[Path]:
     if k is not None and k > len(images):
         raise CallError(f"--k takes the first {k} images, got {len(images)}: show more good parts, or leave --k out.")
     return images[:k]
+
+
+def _check_count(normals: int) -> None:
+    from sparcal.station.calibrating import check_count  # needs torch, so it comes after what can be refused at once
+
+    check_count(normals)
 
 
 def _check_correction(name: str) -> None:

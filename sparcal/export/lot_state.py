@@ -80,11 +80,12 @@ def write_lot_state(state: LotState, path: str | Path) -> Path:
     """Write a lot's state, whole or not at all; returns its path."""
     from safetensors.numpy import save_file
 
-    from sparcal.files.atomic import atomic_path
+    from sparcal.files.atomic import atomic_path, remove_left_behind
     from sparcal.files.full_disk import needs_room
 
     header = {"format": STATE_FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)
+    remove_left_behind(target.parent)
     with needs_room(target.parent), atomic_path(target) as temporary:
         save_file(state.arrays, temporary, metadata={STATE_HEADER: json.dumps(header)})
     return target

@@ -22,7 +22,7 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.pictures import ExamplePicture, write_picture
 from sparcal.bench.run.row import ResultRow, read_rows, write_row
 from sparcal.errors import ArtifactError, DataError
-from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.files.atomic import atomic_path, remove_left_behind, require_folder_place
 from sparcal.files.json_record import write_json
 
 PLAN_FORMAT = 1
@@ -107,6 +107,7 @@ def start_results(
         mode: "new" refuses a folder that holds results; "resume" keeps what is finished; "restart" removes it.
     """
     results = RunFolder(path)
+    require_folder_place(path, "A run")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         if not (path / "plan.json").is_file():
             raise DataError(
