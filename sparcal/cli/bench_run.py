@@ -110,9 +110,10 @@ def run_experiment(
         overrides = _overrides(encoder, weights, prompts, (limit_categories, limit_seeds), runtime)
         where, place = _where(device, runtime or TORCH, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
-        require_folder_place(place, "The cache")
-        units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
+        require_folder_place(place, "The cache")  # before an hour of rendering, not after
+        require_folder_place(out or Path("results"), "A run")
         others = [open_results(folder) for folder in reuse or []]
+        units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         results = start_results(Path(workplace.results), source, units, overrides=str(overrides), mode=mode)
     left = _left_to_run(units, results, others)
     started = time.monotonic()

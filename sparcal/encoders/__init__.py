@@ -52,7 +52,7 @@ def load_encoder(
     file_path(weights, "weights", optional=True)
     instance_of(recipe, "recipe", Recipe, optional=True)
     spec = with_precision(parse_spec(name) if isinstance(name, str) else name, precision)
-    computed_by = runtime or spec.runtime or TORCH
+    computed_by = (spec.runtime or TORCH) if runtime is None else runtime
     check_runtime(computed_by)
     place_at = device_for(computed_by, device, spec.precision)
     encoder = _load(replace(spec, runtime=None), weights, recipe)

@@ -15,7 +15,7 @@ from sparcal.errors import DataError, WeightsError
 from sparcal.imaging.preprocess import Preprocess, Resample, Resize
 from sparcal.plugins import ENCODER_GROUP, plugin_packages
 from sparcal.runtimes import TORCH, Runtime
-from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
+from sparcal.settings import file_path, one_of, switch, text, whole_number, whole_numbers
 
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]
@@ -194,6 +194,7 @@ def check_weights(spec: EncoderSpec, weights: str | Path | None) -> None:
 
 def require_weight_file(model: str, weights: str | Path) -> None:
     """Refuse a path at which there is no weight file."""
+    file_path(weights, "weights")
     if not Path(weights).is_file():
         raise WeightsError(
             f"The weights of {model} were expected in the file {weights}, got none there: check weights=."

@@ -47,6 +47,8 @@ class Bank:
     @torch.no_grad()
     def of(cls, rows: Tensor, *, memory: int = MEMORY) -> Self:
         """`rows`, checked and prepared; that costs about as much as searching them for one image."""
+        instance_of(rows, "Bank.of's rows", Tensor, hint="torch.from_numpy makes one of an array")
+        whole_number(memory, "Bank.of's memory", least=1)
         _check_bank(rows)
         boxes = {}
         wide = rows.device.type == "cpu" and rows.shape[1] > _WIDE

@@ -72,6 +72,8 @@ def call(words, places, wrong):
 def test_the_wrong_kind_of_thing_at_a_path_is_a_wrong_call(name, wrong, places, tmp_path, capsys):
     if name in READS_ANY_FILE and wrong in ("file", "pipe"):
         pytest.skip("any file may be named there")
+    if name == "export --out state" and wrong == "":
+        pytest.skip("/x may well be written")
     if name.endswith("--weights") and wrong == "file":
         pytest.skip("a file is what is asked for")
     before = sorted(os.listdir(tmp_path))
