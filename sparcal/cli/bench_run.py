@@ -110,8 +110,6 @@ def run_experiment(
         overrides = _overrides(encoder, weights, prompts, (limit_categories, limit_seeds), runtime)
         where, place = _where(device, runtime or TORCH, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
-        require_folder_place(place, "The cache")  # before an hour of rendering, not after
-        require_folder_place(out or Path("results"), "A run")
         others = [open_results(folder) for folder in reuse or []]
         units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         results = start_results(Path(workplace.results), source, units, overrides=str(overrides), mode=mode)
@@ -167,6 +165,8 @@ def _prepare(
     from sparcal.bench.plan.expand import find_data, plan_units
     from sparcal.bench.run.workplace import Workplace
 
+    require_folder_place(machine.cache, "The cache")  # before minutes of rendering, not after
+    require_folder_place(out or Path("results"), "A run")
     roots = find_data(experiment, {name: Path(root) for name, root in data.items()}, machine.cache)
     units = plan_units(experiment, roots, overrides)
     at_once = min(machine.workers or core_count(), max(1, len(units)))
