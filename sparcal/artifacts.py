@@ -32,8 +32,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sparcal.devices import find_device
-from sparcal.errors import ArtifactError, DataError
-from sparcal.files.atomic import atomic_path
+from sparcal.errors import ArtifactError, DataError, PlaceError
+from sparcal.files.atomic import atomic_path, remove_left_behind
 from sparcal.settings import classes, file_path, with_article
 
 ARTIFACT_FORMAT = 1
@@ -70,7 +70,8 @@ def save(thing: object, path: str | Path) -> Path:
     description["digest"] = _digest(description, tensors)
     target = Path(path)
     if target.is_dir():
-        raise DataError(f"save writes one file, got the folder {target}: name a file in it.")
+        raise PlaceError(f"save writes one file, got the folder {target}: name a file in it.")
+    remove_left_behind(target.parent)
     with atomic_path(target) as temporary:
         save_file(tensors, temporary, metadata={ARTIFACT_HEADER: json.dumps(description)})
     return target

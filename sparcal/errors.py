@@ -4,6 +4,7 @@
     ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
     │   └── NoImageError   an image was asked for by a number that none has        (also IndexError)
     ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
+    │   └── PlaceError     a path leads to something else than is needed there     (also ValueError)
     ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
     │   └── NoStationError there is no station where one was looked for            (also ValueError)
@@ -42,6 +43,10 @@ class NoImageError(ShapeError, IndexError):
 
 class DataError(SparcalError, ValueError):
     """Something that came from outside (an image, a folder, a value) cannot be used."""
+
+
+class PlaceError(DataError):
+    """What is at a path is of another kind than is needed there: the path is wrong, whatever the work may be."""
 
 
 class NotFittedError(SparcalError, RuntimeError):

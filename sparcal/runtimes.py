@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 from sparcal.errors import DataError, MissingExtraError
+from sparcal.settings import text
 
 CompiledRuntime = Literal["openvino", "onnx"]
 Runtime = Literal["torch", "openvino", "onnx"]
@@ -26,6 +27,7 @@ _WORD = "&runtime="
 
 def check_runtime(name: str) -> None:
     """Raise DataError where no runtime has that name, and MissingExtraError where it is not installed."""
+    text(name, "A runtime")
     if name == AUTO_RUNTIME:
         return
     if name not in get_args(Runtime):

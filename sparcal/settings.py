@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sparcal.errors import DataError
+from sparcal.errors import DataError, PlaceError
 
 LARGEST_SEED = 2**63 - 1  # what every random generator takes
 MOST_WORKERS = 1024  # threads that anybody may ask for
@@ -196,7 +196,8 @@ def file_path(value: object, who: str, *, optional: bool = False) -> None:
     except UnicodeEncodeError:
         longest = LONGEST_NAME + 1
     if value == "" or "\0" in str(value) or longest > LONGEST_NAME:
-        raise _refused(who, "a path that a file system can have", value, optional=optional)
+        got = f"a name of {longest} bytes" if longest > LONGEST_NAME else in_short(str(value))
+        raise PlaceError(f"{who} must be a path that a file system can have{' or None' * optional}, got {got}.")
 
 
 def mapping(value: object, who: str, *, hint: str = "") -> None:

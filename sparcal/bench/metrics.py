@@ -48,10 +48,25 @@ def paper_metrics(
     areas: tuple[float, ...] = (float("nan"),) * len(LIMITS)
     if regions is not None:
         accumulator = AuproAccumulator()
-        for mask, score_map in regions:
+        for mask, score_map in _pairs(regions):
             accumulator.update(mask, score_map)
+        if accumulator.images != (judged := _to_numpy(labels).size):
+            raise ShapeError(
+                f"paper_metrics needs a mask and a map for each of {judged} images, got {accumulator.images}: pass None "
+                "where there are no masks."
+            )
         areas = accumulator.compute(LIMITS)
     return {name: 100 * value for name, value in zip(METRICS, (auroc(labels, scores), *areas), strict=True)}
+
+
+def _pairs(regions: object) -> Iterator[tuple[Any, Any]]:
+    expected = "paper_metrics needs a mask and a map of every image"
+    if not isinstance(regions, Iterable) or isinstance(regions, Tensor | np.ndarray):
+        raise DataError(f"{expected}, got {in_short(regions)}: pass pairs, or None where there are no masks.")
+    for pair in regions:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise DataError(f"{expected}, got {in_short(pair)} for one: pass pairs, or None where there are no masks.")
+        yield pair[0], pair[1]
 
 
 def auroc(labels: ArrayLike | Tensor, scores: ArrayLike | Tensor) -> float:

@@ -90,12 +90,13 @@ class Average:
         return float(self.per_seed.std(ddof=1)) if self.per_seed.size > 1 else float("nan")
 
 
-def average_categories(table: NDArray[np.float64]) -> Average:
+def average_categories(table: ArrayLike) -> Average:
     """The average of one row per category and one column per seed, every category with equal weight.
 
     Draws are averaged within their category first. A draw without a number, NaN, then takes nothing away from the
     weight of its category; averaged seed by seed, each seed would rest on other categories.
     """
+    table = _floats(table, "average_categories needs a (categories, seeds) table")
     if table.ndim != 2 or table.size == 0:
         raise ShapeError(
             f"average_categories needs a (categories, seeds) table, got shape {table.shape}: pivot the results first."
@@ -107,6 +108,8 @@ def average_categories(table: NDArray[np.float64]) -> Average:
 
 def average_groups(groups: Sequence[Average]) -> Average:
     """The average of averages (benchmarks, or hosts), each with equal weight; groups without a number are left out."""
+    if not isinstance(groups, Sequence) or not all(isinstance(group, Average) for group in groups):
+        raise DataError(f"average_groups needs a list of averages, got {in_short(groups)}: see average_categories.")
     if len({group.per_seed.shape for group in groups}) != 1:
         raise ShapeError(
             f"average_groups needs at least one group with the same seeds as the others, got "
@@ -120,7 +123,10 @@ def average_groups(groups: Sequence[Average]) -> Average:
     )
 
 
-def defined_mean(values: NDArray[np.float64]) -> float:
+def defined_mean(values: ArrayLike) -> float:
     """The mean of what is not NaN; NaN where nothing is."""
-    defined = values[~np.isnan(values)]
+    numbers = _floats(values, "defined_mean needs numbers")
+    if numbers.ndim != 1:
+        raise ShapeError(f"defined_mean needs numbers in a row, got shape {numbers.shape}: average each row by itself.")
+    defined = numbers[~np.isnan(numbers)]
     return float(defined.mean()) if defined.size else float("nan")

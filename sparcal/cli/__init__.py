@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 from sparcal.cli.console import CallError, say, spoken_warnings
 from sparcal.cli.help import explain_plainly
 from sparcal.cli.stopping import CTRL_C, Stop, leave, stoppable
-from sparcal.errors import SparcalError
+from sparcal.errors import PlaceError, SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
 _COMMANDS = (
@@ -71,6 +71,8 @@ def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer 
     with stoppable() as stop:
         try:
             with spoken_warnings():
+                _require_working_folder()
+                _require_no_blank(arguments)
                 result = commands(list(arguments) or ["--help"], prog_name=commands.info.name, standalone_mode=False)
         except TyperException as error:
             return _refuse(error.format_message())
@@ -84,10 +86,27 @@ def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer 
             if debug:
                 raise
             say(f"Error: {sentence(error)}")
-            return 2 if isinstance(error, CallError) else 1
+            return 2 if isinstance(error, CallError | PlaceError) else 1
         if stop.number is not None and result == CTRL_C:  # what Typer makes of it
             return _stopped(stop)
     return result if isinstance(result, int) else 0
+
+
+def _require_working_folder() -> None:
+    """Refuse to start in a folder that is gone: libraries below torch abort the process there, without a sentence."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise CallError("A command needs a folder to work in, got one that was removed: change to another.") from error
+
+
+def _require_no_blank(arguments: Sequence[str]) -> None:
+    """Refuse what a shell makes of a variable that is not set: as a path it would mean the folder that one is in."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if word == "" or re.fullmatch(r"--[\w-]+=", word):
+            option = before if word == "" and before.startswith("--") else word.removesuffix("=")
+            name = option or "an argument"
+            raise CallError(f"The value of {name} must not be empty, got nothing: give one, or leave it out.")
 
 
 def _stopped(stop: Stop) -> int:

@@ -15,6 +15,7 @@ import typer
 
 from sparcal.cli.console import CallError, Device, Json, NewRuntime, print_json, say, wrong_call
 from sparcal.devices import AUTO_DEVICE
+from sparcal.files.atomic import require_folder_place
 from sparcal.files.names import visible
 from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime
 from sparcal.threads import core_count
@@ -109,8 +110,8 @@ def run_experiment(
         overrides = _overrides(encoder, weights, prompts, (limit_categories, limit_seeds), runtime)
         where, place = _where(device, runtime or TORCH, engine, num_gpus), cache or _cache_folder()
         machine = _Machine(engine, workers, threads, address, num_gpus, where, place, cache_limit, precision)
-        units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         others = [open_results(folder) for folder in reuse or []]
+        units, workplace, at_once = _prepare(asked, overrides, _pairs("--data", data_), out, machine)
         results = start_results(Path(workplace.results), source, units, overrides=str(overrides), mode=mode)
     left = _left_to_run(units, results, others)
     started = time.monotonic()
@@ -164,6 +165,8 @@ def _prepare(
     from sparcal.bench.plan.expand import find_data, plan_units
     from sparcal.bench.run.workplace import Workplace
 
+    require_folder_place(machine.cache, "The cache")  # before minutes of rendering, not after
+    require_folder_place(out or Path("results"), "A run")
     roots = find_data(experiment, {name: Path(root) for name, root in data.items()}, machine.cache)
     units = plan_units(experiment, roots, overrides)
     at_once = min(machine.workers or core_count(), max(1, len(units)))

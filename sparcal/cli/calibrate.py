@@ -65,7 +65,7 @@ def calibrate(
         StationFolder(station).require_new_lot(clean_name(lot))  # before torch is loaded and images are read
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         images = _first(k, find_images([str(part) for part in normals]))
-        _check_correction(correction)
+        _check_asked(correction, len(images))
     use_cores()
     with progress(f"Calibrating lot {lot}") as report:
         made = opened.calibrate(
@@ -95,13 +95,13 @@ def _first(k: int | None, images: list[Path]) -> list[Path]:
     return images[:k]
 
 
-def _check_correction(name: str) -> None:
-    if name == AUTO:
-        return
-    from sparcal.corrections import CORRECTIONS
+def _check_asked(correction: str, normals: int) -> None:
+    from sparcal.corrections import CORRECTIONS  # needs torch, so it comes after what can be refused at once
+    from sparcal.station.calibrating import check_count
 
-    if name not in CORRECTIONS:
-        raise CallError(f"There is no correction {name!r}; choose from {', '.join([AUTO, *CORRECTIONS])}.")
+    if correction != AUTO and correction not in CORRECTIONS:
+        raise CallError(f"There is no correction {correction!r}; choose from {', '.join([AUTO, *CORRECTIONS])}.")
+    check_count(normals)
 
 
 def tell_lot(lot: Lot) -> None:

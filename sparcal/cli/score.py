@@ -25,6 +25,7 @@ from sparcal.cli.console import (
 from sparcal.cli.watch import lot_facts, watch_folder
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
+from sparcal.settings import file_path
 from sparcal.threads import core_count
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def score(
 
 def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, *, local: bool = True) -> None:
     """Refuse options that do not go together."""
+    if watch:
+        file_path(images[0], "What is watched")
     if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or not local):
         raise CallError("--watch needs one folder of images, --out and the local engine, got less: give all three.")
     if idle is not None and not watch:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sparcal.devices import AUTO_DEVICE, encoder_device
 from sparcal.encoders.placement import device_for, place
-from sparcal.encoders.spec import ComputePrecision, EncoderSpec, Recipe, parse_spec, with_precision
+from sparcal.encoders.spec import ComputePrecision, EncoderSpec, Recipe, check_weights, parse_spec, with_precision
 from sparcal.errors import DataError, SparcalError
 from sparcal.memory import hold_freed_memory
 from sparcal.plugins import ENCODER_GROUP, load_plugin
@@ -52,7 +52,7 @@ def load_encoder(
     file_path(weights, "weights", optional=True)
     instance_of(recipe, "recipe", Recipe, optional=True)
     spec = with_precision(parse_spec(name) if isinstance(name, str) else name, precision)
-    computed_by = runtime or spec.runtime or TORCH
+    computed_by = (spec.runtime or TORCH) if runtime is None else runtime
     check_runtime(computed_by)
     place_at = device_for(computed_by, device, spec.precision)
     encoder = _load(replace(spec, runtime=None), weights, recipe)
@@ -83,11 +83,10 @@ def _noise(encoder: Encoder) -> list[Tensor]:
 
 
 def _load(spec: EncoderSpec, weights: str | Path | None, recipe: Recipe | None) -> Encoder:
+    check_weights(spec, weights)
     if spec.source == "bundled":
         from sparcal.encoders.bundled import load_bundled
 
-        if weights is not None:
-            raise DataError(f"The bundled encoder brings its own weights, got weights={str(weights)!r}: leave it out.")
         return load_bundled(spec, recipe=recipe)
     if spec.source == "timm":
         from sparcal.encoders.timm import load_timm

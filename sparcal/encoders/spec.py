@@ -7,14 +7,15 @@ loaded encoder has nothing left out, so equal ids mean equal features.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
-from sparcal.errors import DataError
+from sparcal.errors import DataError, WeightsError
 from sparcal.imaging.preprocess import Preprocess, Resample, Resize
 from sparcal.plugins import ENCODER_GROUP, plugin_packages
 from sparcal.runtimes import TORCH, Runtime
-from sparcal.settings import one_of, switch, text, whole_number, whole_numbers
+from sparcal.settings import file_path, one_of, switch, text, whole_number, whole_numbers
 
 Aggregate = Literal["pool", "pool-nearest", "patchcore", "nearest", "levels", "mean"]
 Tokens = Literal["raw", "ln_post", "projected"]
@@ -23,6 +24,7 @@ ComputePrecision = Literal["float32", "bfloat16", "float16"]
 Positions = Literal["bicubic-antialias", "bicubic", "bilinear", "bicubic-offset"]
 TokenPath = Literal["standard", "vv"]
 WindowsIn = Literal["levels", "cls"]
+RANDOM_WEIGHTS = "random:"  # in the place of a weight file; a seed follows
 SOURCES = ("bundled", "timm", "openclip")
 CLIP_ONLY = ("tokens", "gelu", "path", "vv_blocks", "windows", "windows_in")
 
@@ -178,6 +180,25 @@ def parse_spec(words: str) -> EncoderSpec:
             raise DataError(f"An encoder has no setting {name!r} (in {words!r}); choose from {', '.join(_READERS)}.")
         settings[name] = _read(name, value, words)
     return EncoderSpec(source=source, model=model, **settings)  # type: ignore[arg-type]
+
+
+def check_weights(spec: EncoderSpec, weights: str | Path | None) -> None:
+    """Refuse a weight file that is not there, or that the encoder has no use for; other people's encoders look themselves."""
+    if weights is None or spec.source not in SOURCES:
+        return
+    if spec.source == "bundled":
+        raise DataError(f"The bundled encoder brings its own weights, got weights={str(weights)!r}: leave it out.")
+    if not (isinstance(weights, str) and weights.startswith(RANDOM_WEIGHTS)):
+        require_weight_file(spec.model, weights)
+
+
+def require_weight_file(model: str, weights: str | Path) -> None:
+    """Refuse a path at which there is no weight file."""
+    file_path(weights, "weights")
+    if not Path(weights).is_file():
+        raise WeightsError(
+            f"The weights of {model} were expected in the file {weights}, got none there: check weights=."
+        )
 
 
 def with_precision(spec: EncoderSpec, precision: ComputePrecision | None) -> EncoderSpec:

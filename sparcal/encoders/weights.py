@@ -11,26 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sparcal.encoders.spec import RANDOM_WEIGHTS, require_weight_file
 from sparcal.errors import WeightsError
 from sparcal.files.hashing import file_digest
 
 FOLDER_VARIABLE = "SPARCAL_WEIGHTS"
 WEIGHT_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
-RANDOM = "random:"
 WeightTensors = dict[str, Tensor]
 
 
 def find_weights(model: str, weights: str | Path | None) -> str | Path | None:
     """The file to load for `model`, "random:SEED" where that was asked for, or None for the hub."""
-    if isinstance(weights, str) and weights.startswith(RANDOM):
+    if isinstance(weights, str) and weights.startswith(RANDOM_WEIGHTS):
+        if not weights.removeprefix(RANDOM_WEIGHTS).isdecimal():
+            raise WeightsError(
+                f"Random weights need a seed, as in {RANDOM_WEIGHTS}0, got {weights!r}: give a whole number."
+            )
         return weights
     if weights is not None:
-        path = Path(weights)
-        if not path.is_file():
-            raise WeightsError(
-                f"The weights of {model} were expected in the file {path}, got none there: check weights=."
-            )
-        return path
+        require_weight_file(model, weights)
+        return Path(weights)
     folder = os.environ.get(FOLDER_VARIABLE)
     stem = model.replace("/", "_")
     candidates = [Path(folder) / f"{stem}{suffix}" for suffix in WEIGHT_SUFFIXES] if folder else []
@@ -44,7 +44,7 @@ def load_into(model: nn.Module, source: str | Path, *, tidy: Callable[[WeightTen
         tidy: takes a file's tensors to the names that the model uses.
     """
     if isinstance(source, str):
-        seed = int(source.removeprefix(RANDOM))
+        seed = int(source.removeprefix(RANDOM_WEIGHTS))
         _randomise(model, seed)
         return f"random-{seed}"
     state = tidy(read_weights(source))

@@ -18,10 +18,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparcal.errors import ArtifactError, DataError
+from sparcal.errors import ArtifactError, DataError, PlaceError
 from sparcal.export import runner
 from sparcal.export.lot_state import LotFacts, LotState, write_lot_state
-from sparcal.files.atomic import passing_folder, settle
+from sparcal.files.atomic import passing_folder, require_file_place, require_folder_place, settle
 from sparcal.files.full_disk import needs_room, require_free_room
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import write_record
@@ -57,8 +57,7 @@ def export_lot(lot: Lot, target: str | Path, *, format: Format | Literal["state"
     instance_of(lot, "export_lot's lot", Lot, hint="it comes from Station.lot or Station.calibrate")
     one_of(format, "The format of an export", (*MODEL_FILES, "state"))
     file_path(target, "The target of an export")
-    if format == "state" and Path(target).is_dir():
-        raise DataError(f"A lot's state is one file, got the folder {target}: name a file in it.")
+    _require_place(Path(target), format)  # before minutes of work, not after
     model, probe = lot_model(lot), probe_images(lot)
     if format == "state":
         return export_state(model, target, probe=probe)
@@ -222,18 +221,28 @@ def _noise(graph: LotGraph) -> Tensor:
     return torch.randn(3, 3, *graph.size, generator=torch.Generator().manual_seed(0))
 
 
+def _require_place(target: Path, format: Format | Literal["state"]) -> None:
+    """Refuse a target where such an export cannot be."""
+    if format == "state":
+        if target.is_dir():
+            raise PlaceError(f"A lot's state is one file, got the folder {target}: name a file in it.")
+        require_file_place(target)
+        require_folder_place(target.parent, "A lot's state")
+        return
+    require_folder_place(target, "An export")
+    other = next(
+        (name for name in MODEL_FILES.values() if name != MODEL_FILES[format] and (target / name).exists()), None
+    )
+    if other is not None:
+        raise PlaceError(
+            f"Each exported model needs a folder of its own, got {target} with {other} in it: choose another place."
+        )
+
+
 @contextmanager
 def _staged(folder: Path, format: Format) -> Iterator[Path]:
     """A temporary folder whose files move into `folder` when the block ends well, the metadata last."""
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"An export needs a folder, got the file {folder}: choose another place.")
-    other = next(
-        (name for name in MODEL_FILES.values() if name != MODEL_FILES[format] and (folder / name).exists()), None
-    )
-    if other is not None:
-        raise DataError(
-            f"Each exported model needs a folder of its own, got {folder} with {other} in it: choose another place."
-        )
+    _require_place(folder, format)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with needs_room(folder), passing_folder(folder, "export") as staging:

@@ -80,11 +80,14 @@ def write_lot_state(state: LotState, path: str | Path) -> Path:
     """Write a lot's state, whole or not at all; returns its path."""
     from safetensors.numpy import save_file
 
-    from sparcal.files.atomic import atomic_path
-    from sparcal.files.full_disk import needs_room
+    from sparcal.files.atomic import atomic_path, remove_left_behind
+    from sparcal.files.full_disk import needs_room, require_free_room
 
     header = {"format": STATE_FORMAT, "lot": asdict(state.facts), "signature": state.signature, "digest": state.digest}
     target = Path(path)
+    remove_left_behind(target.parent)
+    size = sum(array.nbytes for array in state.arrays.values())
+    require_free_room(target, size, "A lot's state", "choose a folder on a larger disk")
     with needs_room(target.parent), atomic_path(target) as temporary:
         save_file(state.arrays, temporary, metadata={STATE_HEADER: json.dumps(header)})
     return target

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sparcal.errors import DataError
+from sparcal.errors import PlaceError
+from sparcal.settings import file_path
+
+_TEMPORARY = re.compile(
+    r"\..+\.[a-z0-9_]{8}\.(\d+)\.tmp", re.DOTALL
+)  # as `atomic_path` names it, with the writer's number
 
 
 @contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not.
-
-    A DataError where `target` is no file: renaming onto a device (/dev/null) would put a file in its place, for everybody.
-    """
-    if target.exists() and not target.is_file():
-        raise DataError(
-            f"A file is to be written to {target}, got a folder, device or pipe there: choose another place."
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """A temporary path beside `target`, renamed onto it when the block ends well and removed when it does not."""
+    require_file_place(target)
+    require_folder(target.parent, f"The file {target.name}")
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=f".{os.getpid()}.tmp", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
@@ -36,24 +36,42 @@ def atomic_path(target: Path) -> Iterator[Path]:
         raise
 
 
+def require_file_place(target: Path) -> None:
+    """Refuse what is no file: renaming onto a device (/dev/null) would put a file in its place, for everybody."""
+    file_path(target, "The place of a file")
+    if target.exists() and not target.is_file():
+        raise PlaceError(
+            f"A file is to be written to {target}, got a folder, device or pipe there: choose another place."
+        )
+
+
 def require_folder(path: Path, what: str) -> None:
-    """Make a folder that may be there already; a DataError where it, or one that it lies in, is a file.
+    """Make a folder that may be there already; a PlaceError where something else is in its way.
 
     Args:
         what: needs it, to begin a sentence with.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(place for place in (path, *path.parents) if place.exists() and not place.is_dir())
-        raise DataError(f"{what} needs a folder, got the file {file}: choose another place.") from error
+    require_folder_place(path, what)
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def require_folder_place(path: Path, what: str) -> None:
+    """The same without making it: before work whose result will lie there."""
+    file_path(path, f"{what}'s folder")
+    for place in (path, *path.parents):
+        if place.is_dir():
+            return
+        if place.exists():
+            raise PlaceError(f"{what} needs a folder, got the file {place}: choose another place.")
+        if place.is_symlink():
+            raise PlaceError(f"{what} needs a folder, got the link {place}, which leads nowhere: choose another place.")
 
 
 def remove_left_behind(folder: Path) -> None:
     """Remove temporary files whose writers were killed; what a living process of this machine is writing stays."""
     for path in folder.glob(".*.tmp"):
-        writer = path.suffixes[-2].removeprefix(".") if len(path.suffixes) > 1 else ""
-        if writer.isdigit() and not _lives(int(writer)):
+        ours = _TEMPORARY.fullmatch(path.name)  # the folder may be anybody's
+        if ours and not _lives(int(ours.group(1))):
             path.unlink(missing_ok=True)
 
 

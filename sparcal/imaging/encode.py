@@ -200,7 +200,7 @@ def encode(
     sources = image_sources(images)
     place = None if device is None else find_device(device)
     at = encoder_device(encoder)
-    batch_size = batch_size or (1 if at.type == "cpu" else CARD_BATCH)
+    batch_size = min(batch_size or (1 if at.type == "cpu" else CARD_BATCH), len(sources))
     store = _Store(len(sources))
     paths: list[Path] = []
     geometries: list[Geometry] = []

@@ -51,15 +51,21 @@ class Bank:
         """`rows`, checked and prepared; that costs about as much as searching them for one image.
 
         Args:
-            like: a bank whose rows lie much like these, one by one: half of the work is then taken over from it.
+            like: a bank whose rows lie much like these, one by one: half of the work is then taken over from it. One of
+                another shape has nothing to give.
         """
+        instance_of(rows, "Bank.of's rows", Tensor, hint="torch.from_numpy makes one of an array")
+        whole_number(memory, "Bank.of's memory", least=1)
+        if like is not None:
+            instance_of(like, "Bank.of's like", Bank, hint="Bank.of makes one")
         _check_bank(rows)
+        known = like.boxes if like is not None and like.rows.shape == rows.shape else {}
         boxes = {}
         wide = rows.device.type == "cpu" and rows.shape[1] > _WIDE
         if wide and loops_for("search", _FEW * rows.numel()) is not None:
             for first, block in _blocks(rows, torch.promote_types(rows.dtype, torch.float32), 1, memory):
                 key = first, len(block), block.dtype
-                boxes[key] = _boxes(block, None, memory, None if like is None else like.boxes.get(key))
+                boxes[key] = _boxes(block, None, memory, known.get(key))
         return cls(rows, memory, boxes)
 
     @classmethod

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparcal.devices import AUTO_DEVICE, find_device
 from sparcal.errors import DataError
-from sparcal.settings import instance_of, switch, text, texts, whole_number
+from sparcal.settings import file_path, instance_of, switch, text, texts, whole_number
 
 MIN_TOKEN = 12
 LARGEST_PORT = 65535
@@ -70,6 +70,7 @@ class WebSettings:
             )
         if self.device not in (AUTO_DEVICE, "cpu"):  # these are always there, and asking loads torch
             find_device(self.device)
+        file_path(self.watch, "The watched folder", optional=True)
         if self.watch is not None and not self.watch.is_dir():
             raise DataError(f"The watched folder must be a folder, got {self.watch}, which is not one.")
         if self.watch is not None and _overlap(self.watch.resolve(), self.station.resolve()):

@@ -188,16 +188,21 @@ def encode_parts(
     return ShownParts(images, planted, outline)
 
 
+def check_count(normals: int) -> None:
+    """Refuse fewer and more good parts than a lot can rest on."""
+    if normals < LEAST_NORMALS:
+        raise DataError(
+            f"A lot needs at least {LEAST_NORMALS} calibration images, got {normals}: show it 2 to 32 good parts."
+        )
+    if normals > MOST_NORMALS:
+        raise DataError(
+            f"A lot takes at most {MOST_NORMALS} calibration images, got {normals}: show it fewer, 8 are usually enough."
+        )
+
+
 def encode_normals(station: Station, sources: Sequence[ImageSource]) -> list[EncodedImage]:
     """Every normal must be usable: a lot rests on a few images."""
-    if len(sources) < LEAST_NORMALS:
-        raise DataError(
-            f"A lot needs at least {LEAST_NORMALS} calibration images, got {len(sources)}: show it 2 to 32 good parts."
-        )
-    if len(sources) > MOST_NORMALS:
-        raise DataError(
-            f"A lot takes at most {MOST_NORMALS} calibration images, got {len(sources)}: show it fewer, 8 are usually enough."
-        )
+    check_count(len(sources))
     encoded = []
     for item in encode_each(station.encoder, sources, workers=station.workers):
         if not isinstance(item, EncodedImage):

@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparcal.errors import ArtifactError, BusyError, DataError, NoStationError
+from sparcal.errors import ArtifactError, BusyError, DataError, NoStationError, PlaceError
 from sparcal.files.atomic import require_folder, settle, sync_folder
 from sparcal.files.chained_lines import add_line, read_lines
 from sparcal.files.full_disk import needs_room
 from sparcal.files.json_record import now, read_record
 from sparcal.files.locks import exclusive
+from sparcal.settings import file_path
 from sparcal.station.lot_name import folder_name
 from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thresholds_by_hand
 
@@ -46,6 +47,9 @@ class StationFolder:
     """The files of one station."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        file_path(self.root, "A station's path")
 
     @property
     def record(self) -> Path:
@@ -100,16 +104,16 @@ class StationFolder:
             yield
 
     def prepare(self) -> None:
-        """Make room for a new station, or a DataError where something else is."""
+        """Make room for a new station, or a PlaceError where something else is."""
         if self.record.exists():
-            raise DataError(
+            raise PlaceError(
                 f"There is a station at {self.root} already: choose another folder, or add images to it "
                 "(sparcal fit --add, Station.add)."
             )
         require_folder(self.root, "A station")
         foreign = [p.name for p in self.root.iterdir() if not _is_ours(p.name)]
         if foreign:
-            raise DataError(
+            raise PlaceError(
                 f"A station needs a new or empty folder, got {self.root} with {foreign[0]} in it: choose another place."
             )
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sparcal.detectors import DETECTORS, for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, encoder_device, find_device
 from sparcal.encoders.placement import device_for
+from sparcal.encoders.spec import check_weights, parse_spec
 from sparcal.errors import DataError, WeightsError
 from sparcal.hosts import find_host, load_host
 from sparcal.runtimes import AUTO_RUNTIME, runtime_of
-from sparcal.settings import instance_of
+from sparcal.settings import in_short, instance_of
 from sparcal.station.record import StationRecord
 from sparcal.station.recorded_runtime import check_recorded_runtime
 from sparcal.types import Detector, Encoder
@@ -36,6 +37,12 @@ def host_parts(
             f"load it with load_encoder(..., runtime={runtime!r})."
         )
     return encoder, for_cell_pixels(DETECTORS[chosen.detector](**chosen.settings), encoder.cell_pixels)
+
+
+def refuse_both(encoder: object, weights: str | Path | None) -> None:
+    """An encoder object and a weight file do not go together: one of them would not be used."""
+    if weights is not None and isinstance(encoder, Encoder):
+        raise DataError(f"An encoder object has its weights, got weights={in_short(weights)}: leave it out.")
 
 
 def recorded_encoder(station: Path, record: StationRecord, weights: str | Path | None, device: str) -> Encoder:
@@ -63,8 +70,13 @@ def check_fitted_with(station: Path, record: StationRecord, encoder: Encoder) ->
         )
 
 
-def check_parts(station: Path, record: StationRecord, encoder: Encoder | None, device: str) -> None:
-    """Refuse an encoder object that is not the station's, and a device that is not there or not the encoder's."""
+def check_parts(
+    station: Path, record: StationRecord, encoder: Encoder | None, weights: str | Path | None, device: str
+) -> None:
+    """Refuse an encoder object that is not the station's, weights that it cannot use, a device that is not there or not its own."""
+    refuse_both(encoder, weights)
+    if encoder is None and record.encoder != "":
+        check_weights(parse_spec(record.encoder or find_host(record.host).encoder), weights)
     instance_of(encoder, "A station's encoder", Encoder, optional=True, hint="load it with load_encoder")
     if encoder is not None:
         check_fitted_with(station, record, encoder)

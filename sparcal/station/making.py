@@ -27,7 +27,7 @@ from sparcal.station.features import FeatureStore
 from sparcal.station.fit import fit_reference
 from sparcal.station.folder import StationFolder
 from sparcal.station.given_features import with_features
-from sparcal.station.host_parts import host_parts
+from sparcal.station.host_parts import host_parts, refuse_both
 from sparcal.station.intake import take_in
 from sparcal.types import Detector, Encoder, Features, require_features
 
@@ -59,8 +59,7 @@ class FitRequest:
         find_host(self.host)
         check_encoder(self.encoder)
         file_path(self.weights, "weights", optional=True)
-        if self.weights is not None and isinstance(self.encoder, Encoder):
-            raise DataError(f"An encoder object has its weights, got weights={in_short(self.weights)}: leave it out.")
+        refuse_both(self.encoder, self.weights)
         if self.detector is not None:
             _check_detector(self.detector)
         if self.features is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sparcal.errors import DataError, MissingExtraError
 from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime, missing_package, runtime_of
+from sparcal.settings import text
 
 
 def check_recorded_runtime(station: Path, encoder_id: str, asked: str) -> None:
@@ -15,6 +16,7 @@ def check_recorded_runtime(station: Path, encoder_id: str, asked: str) -> None:
         encoder_id: as the station recorded it.
     """
     recorded = runtime_of(encoder_id)
+    text(asked, "A station's runtime")
     if asked not in (AUTO_RUNTIME, recorded):
         check_runtime(asked)
         raise DataError(

@@ -131,10 +131,10 @@ class Station:
         record = StationRecord.from_json(written)
         station = cls(folder, record, written["digest"], workers, encoder, weights, kinds, device)
         record.check_runtime(folder.root, runtime)
-        if encoder is not None or device != AUTO:  # what does not fit is refused now, not half way
+        if encoder is not None or weights is not None or device != AUTO:  # refused now, not half way
             from sparcal.station.host_parts import check_parts
 
-            check_parts(station.path, station.record, encoder, device)
+            check_parts(station.path, station.record, encoder, weights, device)
         return station
 
     @property

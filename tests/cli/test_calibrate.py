@@ -63,7 +63,7 @@ def test_a_stop_ends_with_1_and_says_what_to_do(calibrated_line, station, tmp_pa
 
 def test_more_than_32_images_are_refused(calibrated_line, station, capsys):
     images = sorted((calibrated_line / "normals").iterdir()) * 6
-    assert run(["calibrate", station, *map(str, images), "--lot", "L2"]) == 1
+    assert run(["calibrate", station, *map(str, images), "--lot", "L2"]) == 2
     assert "at most 32 calibration images" in capsys.readouterr().err
 
 

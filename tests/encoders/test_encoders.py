@@ -177,6 +177,14 @@ def test_local_weight_files(tmp_path, monkeypatch):
     assert torch.equal(by_path.model.conv1.weight, source.conv1.weight)
 
 
+@pytest.mark.parametrize("seed", ["", "abc", "-1", "1.5"])
+def test_random_weights_need_a_seed(seed):
+    with pytest.raises(
+        WeightsError, match=r"^Random weights need a seed, as in random:0, got 'random:.*': give a whole"
+    ):
+        load_encoder("timm:resnet18.a1_in1k", weights=f"random:{seed}")
+
+
 def test_weight_files_that_cannot_be_used(tmp_path):
     name = "timm:resnet18.a1_in1k"
     with pytest.raises(WeightsError, match=r"expected in the file .*none.pth, got none there: check weights="):

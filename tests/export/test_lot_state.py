@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,6 +38,32 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(FullDiskError, match="needs more free space on its disk, got"):
         write_lot_state(some_state(), tmp_path / "L1.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_room_is_said_in_numbers_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=9))
+    with pytest.raises(
+        FullDiskError, match=r"^A lot's state needs about 28 bytes at .*L1, got 9 bytes free: make room"
+    ):
+        write_lot_state(some_state(), tmp_path / "L1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_export_left_behind_is_swept_by_the_next(tmp_path):
+    """A child is killed while it writes the same or another lot's state."""
+    code = (
+        "import os, signal, sys, safetensors.numpy as s\n"
+        "from tests.export.test_lot_state import some_state, write_lot_state\n"
+        "s.save_file = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_lot_state(some_state(), sys.argv[1])"
+    )
+    for name in ("L1.safetensors", "other"):
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert [path.name.startswith(f".{name}.") for path in tmp_path.iterdir()] == [True]
+    (tmp_path / ".mine.1.tmp").write_text("of another program")
+    write_lot_state(some_state(), tmp_path / "L1.safetensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.1.tmp", "L1.safetensors"]
 
 
 def test_damaged_and_foreign_states_are_refused(tmp_path):

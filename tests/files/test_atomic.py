@@ -8,8 +8,14 @@ import sys
 
 import pytest
 
-from sparcal.errors import DataError
-from sparcal.files.atomic import atomic_path, passing_folder, remove_left_behind, require_folder
+from sparcal.errors import DataError, PlaceError
+from sparcal.files.atomic import (
+    atomic_path,
+    passing_folder,
+    remove_left_behind,
+    require_folder,
+    require_folder_place,
+)
 
 
 def test_the_file_appears_when_the_block_ends_well(tmp_path):
@@ -54,6 +60,18 @@ def test_a_folder_is_made_unless_a_file_is_in_the_way(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "c" / "d"):
         with pytest.raises(DataError, match=r"^Judging needs a folder, got the file .*/file: choose another place\.$"):
             require_folder(path, "Judging")
+
+
+def test_a_link_that_leads_nowhere_is_no_folder_and_nothing_is_made(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("loop", "dangling", "loop/a", "dangling/a/b"):
+        with pytest.raises(PlaceError, match=r"^Judging needs a folder, got the link .*, which leads nowhere: choose"):
+            require_folder_place(tmp_path / name, "Judging")
+    require_folder_place(tmp_path / "a" / "b", "Judging")
+    with pytest.raises(PlaceError, match=r"^Judging's folder must be a path .*, got a name of 300 bytes\.$"):
+        require_folder(tmp_path / ("x" * 300), "Judging")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "loop"]
 
 
 def test_permissions_follow_the_umask(tmp_path):

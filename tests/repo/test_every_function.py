@@ -5,6 +5,7 @@ tests/repo/test_every_setting.py does the same for the fields of dataclasses.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import shutil
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from sparcal import SPARC, Features
+from sparcal import SPARC, Features, neighbours
+from sparcal.bench import metrics, stats
 from sparcal.errors import SparcalError
 from tests.support.public_calls import GROUPS
 
@@ -52,7 +54,12 @@ MEANS_SOMETHING = [
     (r"(Features|Scores).__getitem__ index", {"0", "-1", "[]", "[1]", "()"}, "numbers of images"),
     (r"score_lot correction|save thing|Station.calibrate correction", {"SPARC"}, "a correction"),
     (r"Features.cat parts", {"features 2x2", "features nan", "features levels", "features f64", "features d"}, "one by one"),
-    (r"aupro fpr_limits", {"[1]", "set"}, "limits in (0, 1]"),
+    (r"(aupro|AuproAccumulator.compute) fpr_limits", {"[1]", "set"}, "limits in (0, 1]"),
+    (r"average_categories table", {"nan array", "nan tensor", "bools", "whole numbers"}, "NaN is a draw without a number"),
+    (r"defined_mean values", {"[]", "[1]", "()", "(nan,)", "tensor", "features 0"}, "NaN is a draw without a number"),
+    (r"nearest squared", {"True"}, "a switch"),
+    (r"encode batch_size", {"None", "7", "huge"}, "as many as there are"),
+    (r"(nearest|Bank.of) memory", {"7", "huge"}, "bytes"),
     (r"wilcoxon_greater deltas|holm p_values", {"[1]", "tensor", "[]", "()", "features 0"}, "numbers, or none"),
     (r"nearest k|greedy_coreset \w+|Station.(fit|open) workers|Station.self_test (n|seed)", {"0", "7", "None"}, "numbers"),
     (r"Lot.effect_of threshold|Station.set_threshold (image|pixel)", {"None", *NUMBERS}, "scores; None takes it back"),
@@ -61,7 +68,6 @@ MEANS_SOMETHING = [
     (r".* (operator|settings)", {"None", "{}", *TEXTS}, "any text"),
     (r".* kinds", {"[]", "()", "empty array"}, "no classes"),
     (r"(save|export_lot) (path|target)", PATHS, "a file that can be written"),
-    (r"Station.open weights", {"None", *PATHS}, "not used until the encoder is loaded, which this one is"),
     (r"Station.(fit|open) path", PATHS, "a folder that can be made"),
     (r"Station.(lot|activate|set_threshold|self_test|compare) (name|lot|first|second)", {"None", "'bth'", "a folder's text"}, "a lot that was made a moment ago"),
     (r"Station.calibrate name", {"'bth'", "a folder's text"}, "a lot may have any name"),
@@ -132,6 +138,21 @@ def test_a_wrong_argument_is_refused_in_one_sentence(group, tmp_path, monkeypatc
             found += [complaint(call, argument, label, value) for label, value in values.items()]
     said = [one for one in found if one is not None]
     assert not said, "\n".join(said)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_argument_of_a_public_function_is_spoiled(group, tmp_path):
+    for call in GROUPS[group](tmp_path):
+        taken = set(inspect.signature(call.function).parameters)
+        assert taken == {*call.arguments, *call.fresh}, call.name
+
+
+@pytest.mark.parametrize("module", [metrics, stats, neighbours], ids=lambda module: module.__name__)
+def test_every_function_of_the_numbers_is_called(module, tmp_path):
+    own = [value for value in vars(module).values() if getattr(value, "__module__", "").startswith(module.__name__)]
+    functions = {one.__name__ for one in own if callable(one) and not isinstance(one, type)}
+    called = {call.name for call in GROUPS["numbers"](tmp_path)}
+    assert {name for name in functions if not name.startswith("_")} - called == set()
 
 
 def test_every_public_name_is_called_here_or_elsewhere(tmp_path):

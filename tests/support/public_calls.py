@@ -12,8 +12,8 @@ import torch
 
 import sparcal
 from sparcal import CORRECTIONS, DETECTORS, SPARC, Features, Scores, Station
-from sparcal.bench.metrics import aupro, auroc
-from sparcal.bench.stats import holm, wilcoxon_greater
+from sparcal.bench.metrics import AuproAccumulator, aupro, auroc, paper_metrics
+from sparcal.bench.stats import average_categories, average_groups, defined_mean, holm, wilcoxon_greater
 from sparcal.detectors import AnomalyCLIP, MuSc, WinCLIP
 from sparcal.export.lot import export_lot
 from sparcal.export.runner import load_exported
@@ -96,23 +96,31 @@ def _of_numbers(_root: Path) -> Iterator[Call]:
     yield call("auroc", auroc, labels=[0, 0, 1, 1], scores=[0.1, 0.4, 0.35, 0.8])
     mask, heat = np.eye(6, dtype=bool), np.arange(36.0).reshape(6, 6)
     yield call("aupro", aupro, masks=[mask], maps=[heat], fpr_limits=(0.3,))
+    yield call("paper_metrics", paper_metrics, labels=[0, 1], scores=[0.1, 0.4], regions=[(mask, heat)] * 2)
+    started = AuproAccumulator()
+    started.update(mask, heat)
+    yield call("AuproAccumulator.update", AuproAccumulator().update, mask=mask, score_map=heat)
+    yield call("AuproAccumulator.compute", started.compute, fpr_limits=(0.3,))
     yield call("wilcoxon_greater", wilcoxon_greater, deltas=[0.3, 1.2, 0.8])
     yield call("holm", holm, p_values=[0.04, 0.01, 0.5])
-    yield call("nearest", nearest, queries=points[:3], bank=points, k=2)
+    yield call("average_categories", average_categories, table=np.ones((2, 3)))
+    yield call("average_groups", average_groups, groups=[average_categories(np.ones((2, 3)))])
+    yield call("defined_mean", defined_mean, values=np.array([1.0, np.nan]))
+    yield call("nearest", nearest, queries=points[:3], bank=points, k=2, squared=False, memory=10**8)
     yield call("greedy_coreset", greedy_coreset, points=points, size=5, start=0, initial=points[:, 0].abs())
-    yield call("Bank.of", Bank.of, rows=points)
+    yield call("Bank.of", Bank.of, rows=points, memory=10**8, like=Bank.of(points))
 
 
 def _of_files(root: Path) -> Iterator[Call]:
     saved = sparcal.save(SPARC(rank=2), root / "sparc.safetensors")
     yield call("save", sparcal.save, thing=SPARC(), path=root / "again.safetensors")
     yield call("load", sparcal.load, path=saved, kinds=(), device="cpu")
-    spec = {"weights": None, "recipe": None, "device": "cpu", "precision": None}
+    spec = {"weights": None, "recipe": None, "device": "cpu", "precision": None, "runtime": None}
     yield call("load_encoder", sparcal.load_encoder, name="bundled?size=64", **spec)
     own = {"encoder": "bundled?size=64", "weights": None, "prompts": None, "category": None, "settings": None}
-    yield call("load_host", sparcal.load_host, name="padim", device="cpu", precision=None, **own)
+    yield call("load_host", sparcal.load_host, name="padim", device="cpu", precision=None, runtime=None, **own)
     parts = pictures(demo().train[:2])
-    yield call("encode", sparcal.encode, encoder=TinyEncoder(), images=parts)
+    yield call("encode", sparcal.encode, encoder=TinyEncoder(), images=parts, batch_size=2, device="cpu", progress=None)
 
 
 def _of_stations(root: Path) -> Iterator[Call]:
@@ -123,9 +131,9 @@ def _of_stations(root: Path) -> Iterator[Call]:
     judged = lot.score(good[3:5])
     new_path = {"path": lambda: root / f"new {next(numbers)}"}
     asked = {"encoder": TinyEncoder(), "weights": None, "detector": None, "features": None, "operator": "Ada"}
-    asked |= {"workers": 1, "insist": False, "device": "cpu", "progress": None}
+    asked |= {"workers": 1, "insist": False, "device": "cpu", "runtime": None, "progress": None}
     yield call("Station.fit", Station.fit, new_path, images=train[:4], host="padim", **asked)
-    opened = {"weights": None, "workers": 1, "kinds": (), "device": "cpu", "encoder": TinyEncoder()}
+    opened = {"weights": None, "workers": 1, "kinds": (), "device": "cpu", "encoder": TinyEncoder(), "runtime": None}
     yield call("Station.open", Station.open, path=station.path, **opened)
     grown = Station.fit(train[:4], "padim", path=root / "grown", encoder=TinyEncoder())
     yield call("Station.add", grown.add, images=train[:1], operator="Ada", insist=False, progress=None)

@@ -14,6 +14,7 @@ from sparcal.bench.datasets.record import Record
 from sparcal.bench.datasets.visa import VISA
 from sparcal.errors import DataError
 from sparcal.plugins import plugins
+from sparcal.settings import file_path
 
 if TYPE_CHECKING:
     DATASETS: dict[str, Dataset]
@@ -66,6 +67,7 @@ def open_copy(dataset: str, root: Path | str) -> tuple[Dataset, Path]:
 
     if dataset not in DATASETS:
         raise DataError(f"unknown dataset {dataset!r}; choose from {', '.join(DATASETS)}.")
+    file_path(root, "The folder of a copy")
     spec, root = DATASETS[dataset], Path(root)
     if not root.is_dir():
         got = "a file" if root.exists() else "no such folder"

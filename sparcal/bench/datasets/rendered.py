@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from sparcal.errors import DataError
+from sparcal.files.atomic import require_folder
 from sparcal.files.hashing import words_digest
 from sparcal.rendering.parts import SMALLEST, Shift, make_demo, write_demo
 from sparcal.settings import seed_number, share, texts, whole_number
@@ -61,7 +62,7 @@ def render_dataset(folder: Path, rendering: Rendering) -> Path:
     root = folder / f"{RENDERED}-{words_digest(words)[:16]}"
     if root.is_dir():
         return root
-    folder.mkdir(parents=True, exist_ok=True)
+    require_folder(folder, "Rendering")
     _sweep(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{RENDERED}-") as name:
         fresh = Path(name) / "parts"

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from sparcal import __version__
 from sparcal.bench.demo.comparison import BASE, Demonstration, DemoRow, Shown, summarise
-from sparcal.files.atomic import atomic_path
+from sparcal.files.atomic import atomic_path, remove_left_behind
 from sparcal.hosts import HOSTS
 from sparcal.imaging.overlay import overlay
 from sparcal.rendering.parts import Part
@@ -61,6 +61,7 @@ def write_demo_page(result: Demonstration, contrast: Demonstration, out: Path, *
         command=escape(command),
         version=__version__,
     )
+    remove_left_behind(out)
     with atomic_path(out / "before_after.jpg") as temporary:
         temporary.write_bytes(_jpeg(before_after(result.shown, low, high, max(result.plan.ks))))
     with atomic_path(out / "index.html") as temporary:

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sparcal.errors import DataError
+from sparcal.settings import file_path
 
 
 def experiment_titles() -> dict[str, str]:
@@ -24,6 +25,7 @@ def experiment_source(name_or_path: str) -> str:
     titles = experiment_titles()
     if name_or_path in titles:
         return _packaged(f"{name_or_path}.toml")
+    file_path(name_or_path, "An experiment")
     path = Path(name_or_path)
     if not path.suffix and len(path.parts) == 1 and not path.exists():
         raise DataError(

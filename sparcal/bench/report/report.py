@@ -20,7 +20,7 @@ from sparcal.bench.report.table import Table, fill
 from sparcal.bench.report.used import used_table
 from sparcal.bench.run.folder import RunFolder
 from sparcal.bench.run.row import ResultRow, write_rows
-from sparcal.files.atomic import atomic_path
+from sparcal.files.atomic import atomic_path, remove_left_behind, require_folder
 
 WRITERS = {"md": to_markdown, "latex": to_latex, "csv": to_csv, "html": to_html}
 REPORT_SUFFIXES = {"md": ".md", "latex": ".tex", "csv": ".csv", "html": ".html"}
@@ -93,6 +93,9 @@ class Report:
 
 def make_report(results: RunFolder, folder: Path) -> Report:
     """Fill and write the tables and figures of a run; the same rows give the same tables, byte for byte."""
+    require_folder(folder, "A report")
+    for place in (folder, folder / "figures"):
+        remove_left_behind(place)
     experiment = results.experiment
     units, overrides = results.plan()
     rows = results.rows()

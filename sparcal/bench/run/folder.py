@@ -22,8 +22,9 @@ from sparcal.bench.plan.unit import Unit
 from sparcal.bench.run.pictures import ExamplePicture, write_picture
 from sparcal.bench.run.row import ResultRow, read_rows, write_row
 from sparcal.errors import ArtifactError, DataError
-from sparcal.files.atomic import atomic_path, remove_left_behind
+from sparcal.files.atomic import atomic_path, remove_left_behind, require_folder_place
 from sparcal.files.json_record import write_json
+from sparcal.settings import file_path
 
 PLAN_FORMAT = 1
 StartMode = Literal["new", "resume", "restart"]
@@ -107,6 +108,7 @@ def start_results(
         mode: "new" refuses a folder that holds results; "resume" keeps what is finished; "restart" removes it.
     """
     results = RunFolder(path)
+    require_folder_place(path, "A run")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         if not (path / "plan.json").is_file():
             raise DataError(
@@ -134,6 +136,7 @@ def start_results(
 
 def open_results(path: Path) -> RunFolder:
     """The folder of an earlier run."""
+    file_path(path, "A results folder")
     if not (path / "plan.json").is_file() or not (path / "experiment.toml").is_file():
         raise DataError(f"{path} must be a results folder of sparcal bench run, got none there: check the path.")
     return RunFolder(path)
