@@ -128,7 +128,7 @@ docs-check: docs
 
 # What the notebooks keep and the site shows: runs each where it lies, about two minutes; they write to temporary folders.
 notebooks: $(READY)
-	for one in examples/*.ipynb; do OMP_NUM_THREADS=1 $(BIN)/jupyter-execute --inplace $$one || exit 1; done
+	OMP_NUM_THREADS=1 $(BIN)/python docs/_site/run_notebooks.py
 
 # The pictures of the web station, a few minutes; writes docs/pictures.
 pictures: $(READY) browser

@@ -58,18 +58,23 @@ def save_onnx(
     """
     import_extra("onnxscript", "Tracing a graph")
     with _tracing(of):
-        program: Any = torch.onnx.export(
+        # Traced here and not by torch.onnx, whose way of it is another in every version, and in torch 2.8 fixes the batch.
+        program = torch.export.export(
             network,
             (pixels,),
             kwargs=None if state is None else dict(state),
+            dynamic_shapes=None if free_axes is None else dict(free_axes),
+            strict=False,
+        )
+        written: Any = torch.onnx.export(
+            program,
             dynamo=True,
             opset_version=OPSET,
             input_names=list(inputs),
             output_names=list(outputs),
-            dynamic_shapes=None if free_axes is None else dict(free_axes),
             verbose=False,
         )
-    program.save(path, external_data=True)
+    written.save(path, external_data=True)
 
 
 @contextmanager
@@ -84,10 +89,20 @@ def _tracing(of: str) -> Iterator[None]:
             raise DataError(f"{of} cannot be exported: {reason.rstrip('.')}.") from error
 
 
+def _drop_whole_slices(graph: torch.fx.Graph) -> None:
+    """Take out slices of everything: torch 2.8 writes one for the colon of x[:, 0], and OpenVINO 2025.4 cannot read it."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.slice.Tensor):
+        if len(node.args) == 1 and not node.kwargs:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
 def _openvino(network: nn.Module, example: Tensor, of: str) -> CompiledGraph:
     openvino = import_extra("openvino", "The runtime openvino")
     with _tracing(of):
-        graph = openvino.convert_model(torch.export.export(network, (example,)))
+        program = torch.export.export(network, (example,))
+        _drop_whole_slices(program.graph)
+        graph = openvino.convert_model(program)
     threads = torch.get_num_threads()
     streams = max(1, core_count() // threads)  # callers that are served at once
     settings = {

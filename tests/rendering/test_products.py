@@ -22,7 +22,8 @@ LARGE = [(product, defect) for product in PRODUCTS for defect in PRODUCTS[produc
 MISSING = ("missing_hole", "missing_print", "missing_seal", "missing_bore", "missing_text")
 
 # Sum of all pixels and of the mask, of plates rendered before there was any other product: seed, defect, strength.
-# Sums, not hashes: another processor may round a pixel here and there, another drawing moves a sum by thousands.
+# Sums, not hashes: the lowest and the newest versions of what we draw with round 1 value in 100 to another grey level,
+# which moved a sum by up to 201; another drawing moves it by thousands.
 PLATES = [
     (0, None, 1.0, 4545356, 0),
     (50, None, 1.0, 4564009, 0),
@@ -52,7 +53,7 @@ def difference(a: Part, b: Part) -> np.ndarray:
 @pytest.mark.parametrize(("seed", "defect", "strength", "pixels", "mask"), PLATES)
 def test_the_plate_is_what_it_was(seed: int, defect: str | None, strength: float, pixels: int, mask: int) -> None:
     part = render_part(seed, light=LOT_LIGHTS[seed % 5], defect=defect, strength=strength, size=SIZE)
-    assert int(part.image.sum()) == pytest.approx(pixels, abs=60)
+    assert int(part.image.sum()) == pytest.approx(pixels, abs=400)
     assert int(part.mask.sum()) == pytest.approx(mask, abs=1)
 
 

@@ -95,6 +95,7 @@ def test_a_notebook_is_small_and_was_run_from_top_to_bottom(path):
     assert path.stat().st_size < LARGEST_BYTES
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert not [cell.source for cell in cells if cell.metadata], "when a cell ran is a difference that tells nothing"
     assert not [
         one for cell in cells for one in cell.outputs if one.output_type == "error" or one.get("name") == "stderr"
     ]

@@ -98,6 +98,16 @@ def test_hosted_checks_are_the_local_ones():
     assert {"test-lowest", "test-highest", "release-check"} <= set(hosted)
 
 
+def test_hooks_call_what_make_lint_calls():
+    """Before a commit or a push the same tools look at the same folders; ruff gets the files that were changed."""
+    [repository] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    hooks = {hook["id"]: hook["entry"] for hook in repository["hooks"]}
+    makefile = (ROOT / "Makefile").read_text()
+    linted = re.search(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.M).group(1).replace("$(BIN)", ".venv/bin")
+    assert hooks["mypy"] in [line.strip() for line in linted.splitlines()]
+    assert all(hooks[name].removesuffix(" --fix") in linted for name in ("ruff-check", "ruff-format"))
+
+
 def test_the_hosted_pythons_are_the_promised_ones():
     promised = {line.rsplit(" ", 1)[1] for line in PROJECT["project"]["classifiers"] if "Python :: 3." in line}
     jobs = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())["jobs"]
