@@ -114,7 +114,7 @@ def test_worst_first_puts_what_could_not_be_judged_on_top():
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["calibrate", "{station}", "{normals}", "--lot", ""], 2, "name"),
+        (["calibrate", "{station}", "{normals}", "--lot", ""], 2, "The value of --lot must not be empty"),
         (["calibrate", "{station}", "{normals}", "--lot", "L1"], 2, "has a lot 'L1' already, and lots never change"),
         (
             ["calibrate", "{station}", "{normals}", "--lot", "x", "--correction", "sparq"],
@@ -137,7 +137,7 @@ def test_worst_first_puts_what_could_not_be_judged_on_top():
         (["score", "{station}", "{lot}", "--watch"], 2, "--watch needs one folder of images, --out"),
         (["score", "{station}", "{lot}", "--engine", "cloud"], 2, "--engine must be local or ray, got 'cloud'"),
         (["lots", "{station}", "--own", "--activate", "L1"], 2, "got both"),
-        (["fit", "{train}", "--station", "{station}", "--encoder", "bundled"], 1, "station"),
+        (["fit", "{train}", "--station", "{station}", "--encoder", "bundled"], 2, "station"),
         (["fit", "{train}", "--station", "{nowhere}", "--host", "patchcor"], 2, "There is no host 'patchcor'"),
         (["fit", "{nowhere}", "--station", "{nowhere}"], 2, "does not exist"),
     ],

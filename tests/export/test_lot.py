@@ -358,7 +358,7 @@ def test_the_command_refuses_in_one_sentence(station, tmp_path, capsys):
     assert "has no lot 'none'; it has L42, L43/\u00fc." in capsys.readouterr().err
     assert run([*command(station), "--format", "tensorrt"]) == 2
     assert "is not one of 'onnx', 'openvino', 'state'" in capsys.readouterr().err
-    assert run([*command(station), "--weights", str(tmp_path / "gone.pt")]) == 1
+    assert run([*command(station), "--weights", str(tmp_path / "gone.pt")]) == 2
     assert "were expected in the file" in capsys.readouterr().err
     assert run(["export", str(tmp_path / "nothing")]) == 2
     assert "There is no station at" in capsys.readouterr().err

@@ -51,6 +51,7 @@ def test_parts_are_ticked_by_keyboard_and_judged_again(page, station, album):
     expect(page.locator("#again")).to_have_text(f"Judge 1 part again with lot {LOT}")
     for _ in range(2):
         page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(200)  # two letters at once come from a scanner
     page.keyboard.press("x")
     page.locator("#list input").nth(5).focus()
     page.keyboard.press("Space")
