@@ -99,7 +99,9 @@ def test_what_a_killed_run_was_writing_is_swept_when_it_goes_on(tmp_path):
     start_results(tmp_path / "r", TOML, UNITS).finish(UNITS[0], row(UNITS[0], tmp_path), None)
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    left = [tmp_path / "r" / name / f".x.abcd_123.{ended.pid}.tmp" for name in ("", "units", "pictures", "report/tables")]
+    left = [
+        tmp_path / "r" / name / f".x.abcd_123.{ended.pid}.tmp" for name in ("", "units", "pictures", "report/tables")
+    ]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half")
