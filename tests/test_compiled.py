@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from importlib import import_module, invalidate_caches
+from pathlib import Path
 
 import pytest
 
@@ -39,11 +40,31 @@ def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch
     assert _points.loops_for("coreset", TINY + 1) is neighbours
 
 
-@pytest.mark.parametrize("name", ["neighbours._coreset_kernels", "neighbours._search_kernels", "sparc_kernels"])
-def test_loops_find_all_they_call_in_their_own_file(name: str) -> None:
-    """numba keeps machine code by the text of one file: a loop from another could change under it unseen."""
-    module = import_module(f"sparcal.{name}")
-    foreign = {
-        key for key, value in vars(module).items() if hasattr(value, "py_func") and value.__module__ != module.__name__
+def test_a_loop_is_compiled_anew_when_one_that_it_calls_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    start = "from sparcal.compiled import compiled\n"
+    loop = "@compiled\ndef {}(x):\n    return {}\n"
+    texts = {
+        "called": start + loop.format("inner", "x + 1"),
+        "between": start + "from called import inner\n" + loop.format("middle", "inner(x)"),
+        "caller": start + "from between import middle\n" + loop.format("outer", "middle(x)"),
     }
-    assert foreign == set()
+
+    def result() -> int:
+        for name in texts:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        invalidate_caches()
+        found: int = import_module("caller").outer(1)
+        return found
+
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert result() == 2
+    kept = {path.name for path in tmp_path.rglob("*.nbc")}
+    assert len(kept) == 3
+    assert result() == 2
+    assert {path.name for path in tmp_path.rglob("*.nbc")} == kept  # nothing is compiled twice
+    (tmp_path / "called.py").write_text(start + loop.format("inner", "x + 1000"))
+    assert result() == 1001

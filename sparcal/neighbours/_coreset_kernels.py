@@ -9,41 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from sparcal.compiled import compiled
-from sparcal.neighbours._kernel_types import Cloud, Indices, Points, Selection, Sketches, Squares
+from sparcal.neighbours._distance_kernels import sketch_gap, square_gap
+from sparcal.neighbours._kernel_types import Cloud, Indices, Selection, Sketches, Squares
 
 COARSE = 24  # sketch coordinates that are compared first, four at a time
 LANES = 128  # centres that are compared with a point at once
-_STRIDE = 256  # coordinates between two looks at whether a sum is already too large
-
-
-@compiled
-def _square_gap(a: Points, b: Points, limit: float) -> float:
-    """Squared distance in float64, or some number above `limit` once it is known to exceed it."""
-    total = 0.0
-    for first in range(0, a.shape[0], _STRIDE):
-        total += _float64_square_gap(a[first : first + _STRIDE], b[first : first + _STRIDE])
-        if total > limit:
-            break
-    return total
-
-
-# Inner loops count from 0 to the length of an array: the compiler vectorises other forms badly.
-@compiled
-def _float64_square_gap(a: Points, b: Points) -> float:
-    total = 0.0
-    for c in range(a.shape[0]):
-        gap = np.float64(a[c]) - np.float64(b[c])
-        total += gap * gap
-    return total
-
-
-@compiled
-def _sketch_gap(a: Sketches, b: Sketches) -> np.float32:
-    total = np.float32(0)
-    for c in range(a.shape[0]):
-        gap = a[c] - b[c]
-        total += gap * gap
-    return total
 
 
 @compiled
@@ -122,8 +92,8 @@ def _look(cloud: Cloud, selection: Selection, x: int, rival: int, stop: int, gap
             lane = where[place]
             i = before + lane
             length = own[COARSE - 1] - lanes[block, COARSE - 1, lane]  # of the rest, which the fine stage replaces
-            if gaps[lane] <= limit and gaps[lane] - length * length + _sketch_gap(fine[x], kept[i]) <= limit:
-                square = _square_gap(points[x], points[members[i]], squares[x])
+            if gaps[lane] <= limit and gaps[lane] - length * length + sketch_gap(fine[x], kept[i]) <= limit:
+                square = square_gap(points[x], points[members[i]], squares[x])
                 if square < squares[x]:
                     squares[x] = square
                     limit = np.float32(square * growth + pad - own[COARSE])

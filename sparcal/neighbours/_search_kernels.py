@@ -2,8 +2,6 @@
 
 Every loop runs on one thread, without the interpreter lock. Squared distances that decide anything are sums
 of float64 squares of the points as given; float32 sketches only prove that a distance need not be looked at.
-
-numba knows what it has compiled by the text of one file, so distances stand here and in `_coreset_kernels`.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparcal.compiled import compiled
+from sparcal.neighbours._distance_kernels import sketch_gap, square_gap
 from sparcal.neighbours._kernel_types import (
     BoxedRows,
     Candidates,
@@ -26,38 +25,7 @@ from sparcal.neighbours._kernel_types import (
 
 LEAF_ROWS = 32  # rows in a box, see `_boxes`
 COARSE_AXES = 16  # leading axes that boxes are along
-_STRIDE = 256  # coordinates between two looks at whether a sum is already too large
 BLOCK_ROWS = 64  # bank rows whose lower bounds share one minimum
-
-
-@compiled
-def _square_gap(a: Points, b: Points, limit: float) -> float:
-    """Squared distance in float64, or some number above `limit` once it is known to exceed it."""
-    total = 0.0
-    for first in range(0, a.shape[0], _STRIDE):
-        total += _float64_square_gap(a[first : first + _STRIDE], b[first : first + _STRIDE])
-        if total > limit:
-            break
-    return total
-
-
-# Inner loops count from 0 to the length of an array: the compiler vectorises other forms badly.
-@compiled
-def _float64_square_gap(a: Points, b: Points) -> float:
-    total = 0.0
-    for c in range(a.shape[0]):
-        gap = np.float64(a[c]) - np.float64(b[c])
-        total += gap * gap
-    return total
-
-
-@compiled
-def _sketch_gap(a: Sketches, b: Sketches) -> np.float32:
-    total = np.float32(0)
-    for c in range(a.shape[0]):
-        gap = a[c] - b[c]
-        total += gap * gap
-    return total
 
 
 @compiled
@@ -135,7 +103,7 @@ def _visit_lowest_of_leaf(
         lane = np.argmin(gaps)
         j = boxed[4][box * LEAF_ROWS + lane]
         if gaps[lane] < np.inf:
-            _insert(best, order, _square_gap(query, bank[j], np.inf), j)
+            _insert(best, order, square_gap(query, bank[j], np.inf), j)
         gaps[lane] = np.inf
 
 
@@ -166,12 +134,12 @@ def _scan_leaf(
     for lane in range(LEAF_ROWS):
         if gaps[lane] <= limit and gaps[lane] < np.inf:  # infinite: no row, or visited
             place = box * LEAF_ROWS + lane
-            bound = gaps[lane] + _sketch_gap(query[1][COARSE_AXES:], fine[place])
+            bound = gaps[lane] + sketch_gap(query[1][COARSE_AXES:], fine[place])
             if bound > limit:
                 continue
             if bound < lowest:
                 lowest = bound
-                _insert(best, order, _square_gap(query[0], bank[rows[place]], best[last]), rows[place])
+                _insert(best, order, square_gap(query[0], bank[rows[place]], best[last]), rows[place])
                 limit = best[last] * growth + pad
             elif count == left[0].shape[0]:
                 return -1, lowest
@@ -232,7 +200,7 @@ def _visit_lowest(query: Points, bank: Points, row: Sketches, minima: Sketches, 
     best, order = nearest
     for _ in range(best.shape[0]):
         j = _lowest(row, minima)
-        _insert(best, order, _square_gap(query, bank[j], np.inf), j)
+        _insert(best, order, square_gap(query, bank[j], np.inf), j)
         row[j] = np.inf
         block = j // BLOCK_ROWS
         minima[block] = _smallest(row[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS])
@@ -264,13 +232,13 @@ def _visit(query: Points, bank: Points, rows: Candidates, ceiling: Ceiling, budg
     visited = 0
     if bounds.shape[0] > 0:  # the most promising row first: the limit becomes tighter still
         first = int(np.argmin(bounds))
-        _insert(best, order, _square_gap(query, bank[left[first]], best[last]), left[first])
+        _insert(best, order, square_gap(query, bank[left[first]], best[last]), left[first])
         bounds[first] = np.inf
     limit = best[last] * growth + pad
     for c in range(bounds.shape[0]):
         # Nothing beats a square of 0, and among equals the lower row wins: later rows cannot help.
         if bounds[c] <= limit and bounds[c] < np.inf and (best[last] > 0 or left[c] < order[last]):
-            _insert(best, order, _square_gap(query, bank[left[c]], best[last]), left[c])
+            _insert(best, order, square_gap(query, bank[left[c]], best[last]), left[c])
             limit = best[last] * growth + pad
             visited += 1
             if visited > budget:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.neighbours import _coreset_kernels, _points, _search_kernels, greedy_coreset
+from sparcal.neighbours import _points, greedy_coreset
 from tests.support.points import clustered, small_points
 
 both_routes = pytest.mark.usefixtures("route")
@@ -32,14 +30,6 @@ def naive_coreset(points: Tensor, size: int, *, start: int = 0, initial: Tensor 
 
 def covering_radius(points: Tensor, chosen: Tensor) -> float:
     return float(torch.cdist(points.double(), points[chosen].double()).amin(1).max())
-
-
-@pytest.mark.parametrize("name", ["_square_gap", "_float64_square_gap", "_sketch_gap"])
-def test_search_and_coreset_measure_distances_alike(name: str) -> None:
-    # In two files, because numba would not compile a caller again when a loop of another file changes.
-    texts = [inspect.getsource(getattr(loops, name).py_func) for loops in (_coreset_kernels, _search_kernels)]
-    assert texts[0] == texts[1]
-    assert _coreset_kernels._STRIDE == _search_kernels._STRIDE
 
 
 class TestGreedyCoreset:

@@ -76,6 +76,7 @@ TORCH_FREE = (
     "imaging.overlay",
     "imaging.preprocess",
     "neighbours._coreset_kernels",
+    "neighbours._distance_kernels",
     "neighbours._search_kernels",
     "plugins",
     "progress",

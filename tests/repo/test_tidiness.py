@@ -68,7 +68,9 @@ COVERS = {
         *("integrations/anomalib/bank", "integrations/anomalib/model_thresholds"),
     ),
     "neighbours/test_coreset.py": ("neighbours/_coreset_kernels",),
-    "neighbours/test_search.py": ("neighbours/_kernel_types", "neighbours/_search_kernels"),
+    "neighbours/test_search.py": (
+        *("neighbours/_distance_kernels", "neighbours/_kernel_types", "neighbours/_search_kernels"),
+    ),
     "test_compiled.py": ("neighbours/_points",),
     "rendering/test_line.py": ("cli/parts",),
     "rendering/test_parts.py": (
