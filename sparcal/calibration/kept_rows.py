@@ -72,7 +72,10 @@ def _rows_of_added(corrected: Features, m: int) -> Tensor:
     if len(points) == 0:
         return torch.empty(0, dtype=torch.long, device=points.device)
     size = max(1, min(ADDED_LIMIT, round(ADDED_SHARE * len(points))))
-    return greedy_coreset(points, size).sort().values
+    rows = greedy_coreset(points, size)
+    if int(rows.max()) < len(points) - cells_of_grid(corrected):  # a last normal like one before it adds nothing
+        rows[-1] = len(points) - 1  # but keeps a row: `added_rows` counts the normals back from the last
+    return rows.sort().values
 
 
 def cells_of_grid(features: Features) -> int:

@@ -16,7 +16,7 @@ from sparcal.calibration.held_out import (
     plain_folds,
     spaced,
 )
-from sparcal.calibration.kept_rows import ADDED_SHARE, calibrate_on_rows, station_rows
+from sparcal.calibration.kept_rows import ADDED_SHARE, added_rows, calibrate_on_rows, station_rows
 from sparcal.calibration.map_peaks import peaks, peaks_on
 from sparcal.corrections import CORRECTIONS
 from sparcal.detectors import PaDiM, PatchCore
@@ -144,6 +144,16 @@ def test_what_a_correction_adds_is_thinned_and_keeps_to_its_images():
     assert len(bank) - m == round(ADDED_SHARE * 4 * 4 * 5)
     shown = calibration.levels[0].flatten(0, 2)
     assert all(bool((row == shown).all(dim=1).any()) for row in bank[m:])
+
+
+@pytest.mark.parametrize("correction", ["normals", "recentred-normals"])
+def test_the_rows_of_normals_are_known_where_the_last_is_like_the_first(correction):
+    reference, level = grids(12, 1), grids(4, 2).levels[0].clone()
+    level[3] = level[0]
+    station = fitted(THINNED, reference)
+    rebuilt = calibrate_on_rows(station, CORRECTIONS[correction](), reference, Features((level,)))
+    shown = rebuilt.correction.normals_[0].flatten(0, 2)
+    torch.testing.assert_close(shown[added_rows(rebuilt, reference)], rebuilt.detector.bank_[len(station.rows) :])
 
 
 def test_a_reference_that_saw_no_normal_leaves_none_out():
