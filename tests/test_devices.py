@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sparcal.artifacts import load, save
+from sparcal.calibration.sight import SKETCH
 from sparcal.corrections import CORRECTIONS
 from sparcal.devices import encoder_device, find_device, float64_device, full_float32
 from sparcal.errors import DataError
@@ -170,11 +172,16 @@ def test_a_station_on_a_device_calibrates_and_judges_as_one_on_the_processor(two
     spy_device.returned.clear()
     got = spied.score(test)
     cells = got[0].cell.size
-    assert spy_device.returned == [cells] * len(test)  # the map of each image, for people; the features never
+    # The map of each image, for people, and the sketch that a monitor reads, here as fine as the map; the features never.
+    assert spy_device.returned == [cells, SKETCH * cells] * len(test)
     for one, other in zip(got, ours.score(test), strict=True):
         assert one.score == pytest.approx(other.score, rel=1e-5)
         assert one.verdict == other.verdict
         assert one.heat().shape == other.heat().shape
+    monitors = [judging.monitor() for judging in (spied, ours)]
+    for one, other in zip(got, ours.score(test), strict=True):  # a monitor sees on a card what it sees elsewhere
+        seen, expected = (monitor.read(part) for monitor, part in zip(monitors, (one, other), strict=True))
+        np.testing.assert_allclose(seen.to_json(), expected.to_json(), rtol=1e-3, atol=1e-3)
 
 
 def test_a_station_of_one_device_is_opened_on_another(two_stations):

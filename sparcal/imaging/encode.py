@@ -84,7 +84,7 @@ def encode_each(
         if on_cpu:
             return encode_one(encoder, source, path, sha256=digest)
         image = read_image(source, path, encoder.preprocess)
-        return image if isinstance(image, Failure) else _Waiting(image, digest)
+        return image if isinstance(image, Failure) else _Waiting(image, digest, _look_of(image, encoder))
 
     ahead = None if on_cpu else 2 * CARD_BATCH
     return _in_batches(encoder, in_order(work, enumerate(sources), workers=workers, ahead=ahead))
@@ -96,6 +96,7 @@ class _Waiting:
 
     image: ReadImage
     sha256: str
+    look: Appearance
 
 
 def _in_batches(
@@ -124,7 +125,7 @@ def _encode_group(encoder: Encoder, group: Sequence[_Waiting]) -> Iterator[Encod
         features = encoder(pixels)
     for number, one in enumerate(group):
         image = one.image
-        yield EncodedImage(image.path, one.sha256, features[number], image.geometry, image.grey)
+        yield EncodedImage(image.path, one.sha256, features[number], image.geometry, image.grey, one.look)
 
 
 def encode_one(
@@ -140,8 +141,12 @@ def encode_one(
         return image
     with torch.inference_mode():
         features = encoder(image.pixels[None])
-    look = appearance(image.pixels.numpy(), image.geometry, encoder.preprocess)
+    look = _look_of(image, encoder)
     return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey, look)
+
+
+def _look_of(image: ReadImage, encoder: Encoder) -> Appearance:
+    return appearance(image.pixels.numpy(), image.geometry, encoder.preprocess)
 
 
 def stranger(image: EncodedImage, grids: Grids, known: Sequence[CameraFormat]) -> str | None:
