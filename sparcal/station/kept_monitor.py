@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparcal.calibration.sight import PartReading
 from sparcal.files.json_record import now
@@ -40,8 +41,8 @@ class KeptMonitor:
         if reading is None:
             return False
         line = {**self._lot, "at": now(), "path": str(judgement.path), "reading": reading.to_json()}
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
+        with self._path.open("ab+") as stream:
+            stream.write((_break_after_torn(stream) + json.dumps(line) + "\n").encode())
         return self._take(line)
 
     def facts(self) -> dict[str, Any] | None:
@@ -62,6 +63,14 @@ class KeptMonitor:
     def _take(self, line: dict[str, Any]) -> bool:
         self._parts.append((line["at"], line["path"]))
         return self.monitor.take(PartReading.from_json(line["reading"])) is not None
+
+
+def _break_after_torn(stream: BinaryIO) -> str:
+    """A line break where a kill cut the last line short: what is added now must not be lost with it."""
+    if stream.seek(0, os.SEEK_END) == 0:
+        return ""
+    stream.seek(-1, os.SEEK_END)
+    return "" if stream.read(1) == b"\n" else "\n"
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

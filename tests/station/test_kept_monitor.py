@@ -48,4 +48,7 @@ def test_a_line_cut_short_and_lines_of_another_lot_are_passed_over(station, judg
     with path.open("a") as stream:
         line = json.loads(path.read_text())
         stream.write(json.dumps({**line, "lot": "other"}) + "\n" + json.dumps(line)[:40])
-    assert KeptMonitor(station.own(), path).monitor.seen == 1
+    again = KeptMonitor(station.own(), path)
+    assert again.monitor.seen == 1
+    again.watch(judged[1])
+    assert KeptMonitor(station.own(), path).monitor.seen == 2  # the line after a torn one is not lost with it
