@@ -213,7 +213,7 @@ def sparse_projection(channels: int, dimension: int, random: torch.Generator) ->
 
 def johnson_lindenstrauss_dimension(count: int, error: float = 0.9) -> int:
     """The dimension that keeps all distances among `count` points within a factor 1 +- error."""
-    return int(4 * math.log(count) / (error**2 / 2 - error**3 / 3))
+    return max(1, int(4 * math.log(count) / (error**2 / 2 - error**3 / 3)))
 
 
 def mean_distance(points: Tensor, anchors: Tensor) -> Tensor:

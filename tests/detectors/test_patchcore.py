@@ -142,6 +142,12 @@ def test_sparse_projection_dimension_is_johnson_lindenstrauss() -> None:
         assert johnson_lindenstrauss_dimension(count) == johnson_lindenstrauss_min_dim(count, eps=0.9)
 
 
+def test_sparse_projection_of_a_single_cell_keeps_it() -> None:
+    assert johnson_lindenstrauss_dimension(1) == 1
+    fitted = PatchCore(projection="sparse", anchors=0, coreset=0.5).fit(Features((torch.ones(1, 1, 1, 8),)))
+    assert fitted.rows.tolist() == [0]
+
+
 def test_sparse_projection_is_used_when_features_are_longer() -> None:
     reference = normal_features((3, 3, 200))(4, 0)  # 36 points: dimension 88
     sparse = PatchCore(projection="sparse", anchors=0).fit(reference)
