@@ -78,11 +78,16 @@ class Coral:
                 f"{features.levels[0].dtype}: convert one side."
             )
         levels = zip(features.levels, source, fitted(self, self.transport_), target, strict=True)
-        return Features(tuple((normalize(x, dim=-1) - s) @ a + t for x, s, a, t in levels), features.cls)
+        return Features(tuple((_unit(x) - s) @ a + t for x, s, a, t in levels), features.cls)
 
     def apply_reference(self, reference: Features) -> Features:
         """The training features are the target: they are brought to unit length and otherwise kept."""
-        return require_features(reference, "Coral.apply_reference's features").map(lambda x: normalize(x, dim=-1))
+        return require_features(reference, "Coral.apply_reference's features").map(_unit)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Every cell at unit length; zeros stay zeros in half precision too, where the guard of `normalize` is itself zero."""
+    return normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1).to(x.dtype)
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -75,6 +75,14 @@ def test_coral_equals_the_textbook_formula(lot):
     np.testing.assert_allclose(coral.apply_reference(reference).levels[0].flatten(0, 2).numpy(), t, atol=1e-6)
 
 
+def test_coral_leaves_zeros_in_half_precision_finite(lot):
+    calibration, reference, test = (features.map(lambda x: x.half()) for features in lot)
+    test.levels[0][:, 0, 0] = reference.levels[0][:, 0, 0] = 0
+    coral = Coral().fit(calibration, reference)
+    assert bool(torch.isfinite(coral.apply(test).levels[0]).all())
+    assert bool((coral.apply_reference(reference).levels[0][:, 0, 0] == 0).all())
+
+
 def test_coral_refusals(lot):
     calibration, reference, _ = lot
     with pytest.raises(DataError, match="Coral needs the reference features in fit, got none"):
