@@ -50,7 +50,9 @@ def rows_of(tensors: Sequence[Tensor], index: Index, who: str) -> list[Tensor]:
             where = torch.tensor([int(i) for i in several], dtype=torch.long)
         elif isinstance(index, np.ndarray) and index.ndim == 1 and index.dtype.kind in "iub":
             where = torch.from_numpy(index.astype(bool if index.dtype.kind == "b" else np.int64))
-        elif isinstance(index, slice) or (isinstance(index, Tensor) and index.ndim == 1):
+        elif isinstance(index, Tensor) and index.ndim == 1:
+            where = index.long() if index.dtype == torch.uint8 else index  # which torch would take for a mask
+        elif isinstance(index, slice):
             where = index
         else:
             raise IndexError

@@ -30,7 +30,8 @@ def test_features_that_do_not_fit_are_refused(levels, cls, message):
 
 def test_slicing_keeps_levels_and_vectors_together():
     features = make(5, 0)
-    for index in (slice(1, 3), [1, 2], torch.tensor([1, 2])):
+    numbers = torch.tensor([1, 2])
+    for index in (slice(1, 3), [1, 2], numbers, numbers.to(torch.uint8), numbers.numpy().astype("uint8")):
         part = features[index]
         assert len(part) == 2
         assert torch.equal(part.levels[1], features.levels[1][1:3])
