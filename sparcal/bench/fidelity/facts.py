@@ -210,7 +210,7 @@ FACTS: tuple[Fact, ...] = (
     *_facts(
         "sparc",
         _PAPER,
-        ("rank at k = 8 (Eq. 6)", 7, lambda: saturated_rank(None, 8)),
+        ("rank at k = 8 (Eq. 8)", 7, lambda: saturated_rank(None, 8)),
         ("sides corrected", "both", lambda: SPARC().on),
         ("draws", 5, lambda: Block(("rad",), ("patchcore",)).seeds),
         ("calibration size of the main table", (8,), lambda: Block(("rad",), ("patchcore",)).ks),
