@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 from sqlite3 import Row
-from typing import Any, Literal
+from typing import Any
 
 from sparcal.calibration.defaults import FEWEST_KEPT, ONE_IN
 from sparcal.files.json_record import now, read_json
@@ -18,7 +18,6 @@ from sparcal.server.refusals import ConflictError, NotFoundError
 from sparcal.station.folder import StationFolder
 from sparcal.station.kept_images import PREFIX
 
-AlarmOutcome = Literal["dismissed", "another lot"]
 SHOWN_PARTS = 6  # parts that the page shows
 DRAFTED = 16  # parts that a draft begins with: twice what is usually needed, so that bad ones can be passed over
 STATION = "the station"  # who notices
