@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sparcal.cli.bench_run import require_choice, run_experiment
-from sparcal.cli.console import Json, print_json, print_sentence, print_table, print_text, progress, say, wrong_call
+from sparcal.cli.console import print_json, print_sentence, print_table, print_text, progress, say, wrong_call
+from sparcal.cli.options import Json
 
 REPORT_FORMATS = ("md", "latex", "csv", "html")
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import CallError, Device, Json, NewRuntime, print_json, say, wrong_call
+from sparcal.cli.console import CallError, print_json, say, wrong_call
+from sparcal.cli.options import Device, Json, NewRuntime
 from sparcal.devices import AUTO_DEVICE
 from sparcal.files.atomic import require_folder_place
 from sparcal.files.names import visible

@@ -11,9 +11,6 @@ import typer
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT
 from sparcal.cli.console import (
     CallError,
-    Device,
-    Json,
-    StationRuntime,
     print_json,
     print_sentence,
     print_table,
@@ -22,6 +19,7 @@ from sparcal.cli.console import (
     use_cores,
     wrong_call,
 )
+from sparcal.cli.options import Device, Json, OperatorName, StationPath, StationRuntime, WeightsFile
 from sparcal.cli.self_test import tell_self_test
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
@@ -38,17 +36,17 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
+    station: StationPath,
     normals: Annotated[list[str], typer.Argument(help="2 to 32 images of good parts of the lot, or their folder.")],
     lot: Annotated[str, typer.Option(help="Name of the lot; any text that is new.")],
     k: Annotated[int | None, typer.Option(min=2, help="Take the first k images only.")] = None,
     correction: Annotated[str, typer.Option(help="auto, or one of 'sparcal corrections'.")] = "auto",
     false_reject: Annotated[float, typer.Option(help="Share of good parts that may be rejected.")] = FALSE_REJECT,
-    operator: Annotated[str | None, typer.Option(help="Who does this; kept with the lot.")] = None,
+    operator: OperatorName = None,
     activate: Annotated[
         bool | None, typer.Option(help="Judge with this lot from now on; default: unless a check says stop.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,

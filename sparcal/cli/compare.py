@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import Json, print_json, print_table, wrong_call
+from sparcal.cli.console import print_json, print_table, wrong_call
+from sparcal.cli.options import Json, StationPath
 
 OWN = "the station's own reference"
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tell_lots_apart(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
+    station: StationPath,
     first: Annotated[str, typer.Argument(help="A lot.", autocompletion=lot_names)],
     second: Annotated[
         str | None, typer.Argument(help="Another; without it, the station's own reference.", autocompletion=lot_names)

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -20,21 +20,6 @@ from sparcal.threads import core_count
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
-Device = Annotated[
-    str, typer.Option(help="Where to compute: auto (a CUDA card if there is one, else cpu), cpu, cuda, cuda:1 or mps.")
-]
-NewRuntime = Annotated[
-    str | None,
-    typer.Option(
-        help="What computes the encoder on a processor: torch (the default), openvino, onnx, or auto for the fastest here.",
-        show_default=False,
-    ),
-]
-StationRuntime = Annotated[
-    str, typer.Option(help="What computes the encoder: auto, which is what the station was fitted with, or its name.")
-]
 
 _MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?[.\d]*\+00:00$")  # UTC, to the minute
 STEPS_WITH_A_RATE = 10  # fewer are not alike, and a rate would say nothing

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import (
-    Device,
-    Json,
-    NewRuntime,
-    print_json,
-    print_sentence,
-    print_table,
-    progress,
-    say,
-    use_cores,
-    wrong_call,
-)
+from sparcal.cli.console import print_json, print_sentence, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.options import Device, Json, NewRuntime
 from sparcal.devices import AUTO_DEVICE
 from sparcal.files.atomic import require_folder
 from sparcal.runtimes import TORCH, check_runtime

@@ -10,16 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import (
-    Device,
-    Json,
-    StationRuntime,
-    print_json,
-    print_sentence,
-    print_table,
-    progress,
-    wrong_call,
-)
+from sparcal.cli.console import print_json, print_sentence, print_table, progress, wrong_call
+from sparcal.cli.options import Device, Json, StationPath, StationRuntime, WeightsFile
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
 
@@ -30,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    station: Annotated[Path, typer.Argument(help="The station's folder, made by sparcal fit.")],
+    station: StationPath,
     lot: Annotated[
         str | None, typer.Option(help="The lot's name; by default the active one.", autocompletion=lot_names)
     ] = None,
@@ -41,7 +33,7 @@ def export(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write (state: file); by default LOT-FORMAT or LOT.safetensors.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="Where the encoder's weights are now.")] = None,
+    weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparcal.cli.console import (
-    Device,
-    Json,
-    NewRuntime,
-    print_json,
-    print_sentence,
-    progress,
-    say,
-    tell_nameless,
-    use_cores,
-    wrong_call,
-)
+from sparcal.cli.console import print_json, print_sentence, progress, say, tell_nameless, use_cores, wrong_call
+from sparcal.cli.options import Device, Json, NewRuntime, OperatorName, WeightsFile
 from sparcal.cli.self_test import tell_self_test
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime, installed_runtimes, runtime_of
@@ -38,10 +28,10 @@ def fit(
     station: Annotated[Path, typer.Option(help="Folder of the station to make.")],
     host: Annotated[str, typer.Option(help="Detector configuration; see 'sparcal hosts'.")] = "patchcore",
     encoder: Annotated[str | None, typer.Option(help="Another encoder than the host's own, e.g. bundled.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: NewRuntime = None,
-    operator: Annotated[str | None, typer.Option(help="Who does this; kept in the station's history.")] = None,
+    operator: OperatorName = None,
     insist: Annotated[
         bool, typer.Option("--insist", help="Fit even if more than 5 % of the images must be left out.")
     ] = False,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli import main as run_commands
-from sparcal.cli.console import CallError, Json, print_json, print_sentence, print_table, say, wrong_call
+from sparcal.cli.console import CallError, print_json, print_sentence, print_table, say, wrong_call
 from sparcal.cli.help import explain_plainly
+from sparcal.cli.options import Idle, Json, JudgedImages, MapFormat, Overlays, ResultsPath, Watch
 from sparcal.cli.score import check_call, judge_all, tell, to_judge
 from sparcal.cli.watch import watch_folder
 
@@ -30,15 +31,13 @@ line_app = typer.Typer(
 @line_app.command("score")
 def score_exported(
     model: Annotated[Path, typer.Argument(help="The folder that sparcal export wrote.")],
-    images: Annotated[list[str], typer.Argument(help="Images, folders or patterns.")],
+    images: JudgedImages,
     lot: Annotated[str | None, typer.Option(help="Lot to judge with; without it, the one in the model.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, maps, overlays and the page.")] = None,
-    maps: Annotated[str, typer.Option(help="Native-size float maps in --out: npy, tiff or none.")] = "npy",
-    overlays: Annotated[bool, typer.Option(help="Heat maps over the images, in --out.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on judging what arrives in the folder.")] = False,
-    idle: Annotated[
-        float | None, typer.Option(help="With --watch, end after so many seconds without a new image.")
-    ] = None,
+    out: ResultsPath = None,
+    maps: MapFormat = "npy",
+    overlays: Overlays = True,
+    watch: Watch = False,
+    idle: Idle = None,
     as_json: Json = False,
 ) -> None:
     """Judge images: pass or fail against the lot's threshold, worst first."""

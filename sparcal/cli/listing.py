@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_table, say
+from sparcal.cli.console import print_json, print_table, say
+from sparcal.cli.options import Json
 from sparcal.errors import DataError
 from sparcal.plugins import ENCODER_GROUP, load_plugin, plugin_packages
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -14,8 +13,9 @@ from sparcal.calibration.defaults import OWN_REFERENCE
 from sparcal.cli.calibrate import tell_lot
 from sparcal.cli.compare import in_words, print_comparison
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import CallError, Json, print_json, print_sentence, print_table, say, tell_nameless, wrong_call
+from sparcal.cli.console import CallError, print_json, print_sentence, print_table, say, tell_nameless, wrong_call
 from sparcal.cli.fit import tell_left_out
+from sparcal.cli.options import Json, OperatorName, StationPath
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
@@ -33,13 +33,13 @@ def register(app: typer.Typer) -> None:
 
 
 def lots(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
+    station: StationPath,
     activate: Annotated[
         str | None, typer.Option(help="Judge with this lot from now on (roll back).", autocompletion=lot_names)
     ] = None,
     own: Annotated[bool, typer.Option("--own", help="Judge with the station's own reference from now on.")] = False,
     history: Annotated[bool, typer.Option("--history", help="Who did what when, instead.")] = False,
-    operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
+    operator: OperatorName = None,
     as_json: Json = False,
 ) -> None:
     """The station's lots, oldest first; the active one judges."""
@@ -141,7 +141,7 @@ def _lot_row(
 
 
 def show(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
+    station: StationPath,
     lot: Annotated[
         str | None, typer.Option(help="Name of the lot; without it, the one that judges.", autocompletion=lot_names)
     ] = None,
@@ -155,7 +155,7 @@ def show(
     defect_contrast: Annotated[
         float | None, typer.Option(help="With --defect-size: by how many grey levels they differ from a good part.")
     ] = None,
-    operator: Annotated[str | None, typer.Option(help="Who does this; kept in the history.")] = None,
+    operator: OperatorName = None,
     as_json: Json = False,
 ) -> None:
     """One lot in full. What it would find, its threshold and where that comes from, its checks."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sparcal.cli.console import Json, print_json, print_sentence, wrong_call
+from sparcal.cli.console import print_json, print_sentence, wrong_call
+from sparcal.cli.options import Json
 
 if TYPE_CHECKING:
     from sparcal.rendering.products import ProductName

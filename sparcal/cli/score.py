@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import (
-    CallError,
+from sparcal.cli.console import CallError, print_json, print_sentence, print_table, progress, say, use_cores, wrong_call
+from sparcal.cli.options import (
     Device,
+    Idle,
     Json,
+    JudgedImages,
+    MapFormat,
+    Overlays,
+    ResultsPath,
+    StationPath,
     StationRuntime,
-    print_json,
-    print_sentence,
-    print_table,
-    progress,
-    say,
-    use_cores,
-    wrong_call,
+    Watch,
+    WeightsFile,
 )
 from sparcal.cli.watch import lot_facts, watch_folder
 from sparcal.devices import AUTO_DEVICE
@@ -44,21 +45,19 @@ def register(app: typer.Typer) -> None:
 
 
 def score(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
-    images: Annotated[list[str], typer.Argument(help="Images, folders or patterns.")],
+    station: StationPath,
+    images: JudgedImages,
     lot: Annotated[
         str | None,
         typer.Option(help="Lot to judge with; without it, the one that is active.", autocompletion=lot_names),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, maps, overlays and the page.")] = None,
-    maps: Annotated[str, typer.Option(help="Native-size float maps in --out: npy, tiff or none.")] = "npy",
-    overlays: Annotated[bool, typer.Option(help="Heat maps over the images, in --out.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on judging what arrives in the folder.")] = False,
-    idle: Annotated[
-        float | None, typer.Option(help="With --watch, end after so many seconds without a new image.")
-    ] = None,
+    out: ResultsPath = None,
+    maps: MapFormat = "npy",
+    overlays: Overlays = True,
+    watch: Watch = False,
+    idle: Idle = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
-    weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparcal.cli.completion import lot_names
-from sparcal.cli.console import (
-    Device,
-    Json,
-    StationRuntime,
-    print_json,
-    print_sentence,
-    print_table,
-    stdout_takes,
-    use_cores,
-    wrong_call,
-)
+from sparcal.cli.console import print_json, print_sentence, print_table, stdout_takes, use_cores, wrong_call
+from sparcal.cli.options import Device, Json, StationPath, StationRuntime, WeightsFile
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
 from sparcal.threads import core_count
@@ -36,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_self_test(
-    station: Annotated[Path, typer.Argument(help="Folder of the station.")],
+    station: StationPath,
     lot: Annotated[
         str | None, typer.Option(help="Lot to test; without it, the one that is active.", autocompletion=lot_names)
     ] = None,
@@ -44,7 +34,7 @@ def run_self_test(
     seed: Annotated[
         int, typer.Option(min=0, help="Draws the defects: another number plants others; take a new one each shift.")
     ] = 0,
-    weights: Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")] = None,
+    weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: StationRuntime = AUTO_RUNTIME,
     as_json: Json = False,

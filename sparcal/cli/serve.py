@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sparcal.cli.console import Device, Json, StationRuntime, print_json, say, wrong_call
+from sparcal.cli.console import print_json, say, wrong_call
+from sparcal.cli.options import Device, Json, StationPath, StationRuntime
 from sparcal.devices import AUTO_DEVICE
 from sparcal.errors import DataError, MissingExtraError
 from sparcal.runtimes import AUTO_RUNTIME
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    station: Annotated[Path, typer.Argument(help="The station's folder, made by sparcal fit.")],
+    station: StationPath,
     host: Annotated[
         str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")
     ] = "127.0.0.1",
