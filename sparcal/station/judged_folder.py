@@ -149,7 +149,7 @@ class Results:
 
     def _write_overlay(self, judgement: Judgement, heat: NDArray[np.float32], stem: str) -> Path:
         target = self.folder / OVERLAYS / f"{stem}.jpg"
-        drawn = outlined(np.asarray(open_image(judgement.path), np.uint8), heat, judgement.pixel_threshold)
+        drawn = outlined(judgement.photograph(heat.shape), heat, judgement.pixel_threshold)
         with atomic_path(target) as temporary:
             Image.fromarray(drawn).save(temporary, format="JPEG", quality=88)
         return target

@@ -76,21 +76,29 @@ class Judgement:
     def picture(self) -> NDArray[np.uint8] | None:
         """The heat map over its photograph, (H, W, 3), outlined where it exceeds the pixel threshold.
 
-        Over grey, where the photograph came from memory or has gone; None where the image could not be scored.
+        None where the image could not be scored.
         """
         from sparcal.station.judged_folder import outlined
 
         heat = self.heat()
         if heat is None:
             return None
-        photograph = np.full((*heat.shape, 3), GREY, np.uint8)
-        if self.path.is_file():
-            try:
-                found = np.asarray(open_image(self.path))
-            except DataError:  # replaced since by something that is no image
-                found = photograph
-            photograph = found if found.shape == photograph.shape else photograph
-        return outlined(photograph, heat, self.pixel_threshold)
+        return outlined(self.photograph(heat.shape), heat, self.pixel_threshold)
+
+    def photograph(self, size: tuple[int, ...]) -> NDArray[np.uint8]:
+        """The image as it lies at its path, (H, W, 3); grey where it came from memory, or has gone or changed since.
+
+        Args:
+            size: H and W of the image that was judged.
+        """
+        grey = np.full((*size, 3), GREY, np.uint8)
+        if not self.path.is_file():
+            return grey
+        try:
+            found = np.asarray(open_image(self.path))
+        except DataError:  # replaced by something that is no image
+            return grey
+        return found if found.shape == grey.shape else grey
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw `picture` with its verdict, on `ax` or on a new figure; needs matplotlib."""

@@ -51,6 +51,20 @@ def test_maps_are_the_floats_of_every_native_pixel(lot, images, tmp_path, kind):
             assert drawn.size == (SIZE, SIZE)
 
 
+@pytest.mark.parametrize("fate", ["moved away", "replaced"])
+def test_an_image_that_goes_once_it_is_judged_gets_its_overlay_on_grey(lot, images, tmp_path, fate):
+    results = Results(tmp_path / "out", lot, Wanted())
+    image = sorted(images.iterdir())[0]
+    (judgement,) = lot.score(image)
+    image.unlink()
+    if fate == "replaced":
+        Image.new("RGB", (7, 5)).save(image)
+    row = results.add(judgement)
+    assert row["score"] == judgement.score
+    with Image.open(row["overlay"]) as drawn:
+        assert drawn.size == (SIZE, SIZE)
+
+
 def test_nothing_is_written_that_is_not_wanted(lot, images, tmp_path):
     judged(lot, images, tmp_path / "out", Wanted(maps="none", overlays=False)).finish()
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
