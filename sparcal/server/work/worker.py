@@ -53,8 +53,11 @@ class Watchdog:
             job = self.current
             if job is None:
                 continue
-            with self.database.read() as connection:
-                row = connection.execute("SELECT cancel FROM jobs WHERE id = ?", (job,)).fetchone()
+            try:
+                with self.database.read() as connection:
+                    row = connection.execute("SELECT cancel FROM jobs WHERE id = ?", (job,)).fetchone()
+            except sqlite3.Error:  # a full disk, for one: whoever watches must outlive it
+                continue
             if row is not None and row["cancel"]:
                 since = asked.setdefault(job, time.monotonic())
                 if time.monotonic() - since > _PATIENCE_S and self.current == job:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from sparcal.errors import DataError
@@ -29,6 +31,32 @@ def test_a_job_tells_how_it_ended(database):
     assert (state(database, done)["state"], state(database, done)["message"]) == ("done", "All read.")
     assert state(database, failed)["message"] == "The image a.png must be readable, got nothing."
     assert state(database, odd)["message"] == "Something unexpected happened: the server's log says what."
+
+
+def test_the_watchdog_outlives_a_database_that_cannot_be_read_for_a_while(database, monkeypatch):
+    class Ended(BaseException):
+        pass
+
+    def leave(code):
+        raise Ended(code)
+
+    job, failures, read = enqueue(database, "read"), [1, 1], database.read
+
+    def unsteady():
+        if failures:
+            failures.pop()
+            raise sqlite3.OperationalError("disk I/O error")
+        return read()
+
+    with database.write() as connection:
+        connection.execute("UPDATE jobs SET state = 'running', cancel = 1 WHERE id = ?", (job,))
+    monkeypatch.setattr(database, "read", unsteady)
+    monkeypatch.setattr(worker.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(worker, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(worker.os, "_exit", leave)
+    with pytest.raises(Ended, match="4"):
+        Watchdog(database, current=job).run()
+    assert not failures
 
 
 def test_cancel_takes_effect_before_and_while_running(database):
