@@ -16,7 +16,7 @@ from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
 from sparcal.encoders.hub import asking_the_hub
 from sparcal.encoders.placement import as_weights, widened
-from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens
+from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens, block_numbers
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
 from sparcal.errors import DataError, MissingExtraError
@@ -228,7 +228,7 @@ def _resolve(spec: EncoderSpec, visual: Any) -> EncoderSpec:
             windows_in="levels" if spec.windows else None,
         )
     )
-    full = replace(full, norm=None, layers=_block_numbers(full, depth))  # `tokens` says what `norm` would
+    full = replace(full, norm=None, layers=block_numbers(full, depth))  # `tokens` says what `norm` would
     first_local = depth - (full.vv_blocks or 0)
     assert full.layers is not None
     wrong = {
@@ -246,17 +246,6 @@ def _resolve(spec: EncoderSpec, visual: Any) -> EncoderSpec:
         if is_wrong:
             raise DataError(f"An encoder of {spec.model} needs {expected}, got {str(spec)!r}: change that setting.")
     return full
-
-
-def _block_numbers(spec: EncoderSpec, depth: int) -> tuple[int, ...]:
-    assert spec.layers is not None
-    outside = [block for block in spec.layers if not -depth <= block < depth]
-    if outside:
-        raise DataError(
-            f"The encoder setting layers of {spec.model} takes blocks 0 to {depth - 1} (negative: from the end), "
-            f"got {outside[0]} in {str(spec)!r}."
-        )
-    return tuple(sorted({block % depth for block in spec.layers}))
 
 
 def _whole_patches(spec: EncoderSpec, patch: int) -> EncoderSpec:

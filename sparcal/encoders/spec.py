@@ -213,6 +213,18 @@ def with_runtime(spec: EncoderSpec, runtime: Runtime) -> EncoderSpec:
     return replace(spec, runtime=None if runtime == TORCH else runtime)
 
 
+def block_numbers(spec: EncoderSpec, depth: int) -> tuple[int, ...]:
+    """The blocks that `spec.layers` names in a plain transformer of that many, each once, first to last."""
+    assert spec.layers is not None
+    outside = [block for block in spec.layers if not -depth <= block < depth]
+    if outside:
+        raise DataError(
+            f"The encoder setting layers of {spec.model} takes blocks 0 to {depth - 1} (negative: from the end), "
+            f"got {outside[0]} in {str(spec)!r}."
+        )
+    return tuple(sorted({block % depth for block in spec.layers}))
+
+
 def _read(name: str, value: str, words: str) -> object:
     kind = _READERS[name]
     try:

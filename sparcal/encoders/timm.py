@@ -15,7 +15,7 @@ from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.hub import asking_the_hub
 from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.positions import use_positions
-from sparcal.encoders.spec import EncoderSpec, Recipe
+from sparcal.encoders.spec import EncoderSpec, Recipe, block_numbers
 from sparcal.encoders.weights import find_weights, load_into, weights_error
 from sparcal.errors import DataError
 from sparcal.imaging.preprocess import Preprocess
@@ -104,7 +104,7 @@ def from_timm_model(
         spec = recipe.fill(spec, blocks=len(strides) if plain else None)
     spec = spec.filled(_defaults(spec, len(strides), plain))
     assert spec.layers is not None
-    indices = _block_indices(spec, len(strides)) if plain else _stage_indices(spec, strides)
+    indices = block_numbers(spec, len(strides)) if plain else _stage_indices(spec, strides)
     if spec.positions is not None:
         use_positions(model, spec.positions)
     config = _config(model)
@@ -156,17 +156,6 @@ def _stage_indices(spec: EncoderSpec, strides: list[int]) -> tuple[int, ...]:
             f"got {missing[0]} in {str(spec)!r}."
         )
     return tuple(len(strides) - 1 - strides[::-1].index(stride) for stride in sorted(spec.layers))
-
-
-def _block_indices(spec: EncoderSpec, depth: int) -> tuple[int, ...]:
-    assert spec.layers is not None
-    outside = [block for block in spec.layers if not -depth <= block < depth]
-    if outside:
-        raise DataError(
-            f"The encoder setting layers of {spec.model} takes blocks 0 to {depth - 1} (negative: from the end), "
-            f"got {outside[0]} in {str(spec)!r}."
-        )
-    return tuple(sorted(block % depth for block in spec.layers))
 
 
 def _is_plain_transformer(model: nn.Module) -> bool:
