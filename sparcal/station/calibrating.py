@@ -37,7 +37,7 @@ from sparcal.station.kept_images import keep_images, kept_images
 from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import REFERENCE_FILE, SELF_TEST_FILE
 from sparcal.station.lot_writing import lot_record, write_lot, write_lot_files
-from sparcal.station.space import require_space_for_lot
+from sparcal.station.space import require_memory_to_plant, require_space_for_lot
 from sparcal.types import Correction, Features
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
     """The self-test of a lot, or of the station's own reference, with n new plain defects."""
     whole_number(n, "The number of planted defects", most=MOST_PLANTED)  # planting asks for at least one
     seed_number(seed, "seed")
+    require_memory_to_plant(station.grids, n)
     limits = lot.threshold.value, lot.pixel_threshold.value
     floor = lot.threshold.false_reject or 0.0
     inputs = inputs_of(station)

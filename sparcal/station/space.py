@@ -10,6 +10,7 @@ from sparcal.types import Detector, Grids
 
 WORKING_COPIES = 3  # of the features in float32: as loaded, corrected, and a fold
 ON_DISK, IN_MEMORY = 2, 4  # bytes of a value: kept in half precision, worked with in float32
+PLANTED_COPIES = 2  # of the features of planted defects: one by one, and joined
 ANOTHER_DISK = "choose a folder on a larger disk"
 
 
@@ -19,6 +20,15 @@ def require_working_memory(grids: Grids, images: int) -> None:
         IN_MEMORY * WORKING_COPIES * values_of(grids) * images,
         f"A station of {images} images",
         "fit on fewer images, or on a machine with more memory",
+    )
+
+
+def require_memory_to_plant(grids: Grids, n: int) -> None:
+    """Raise DataError where the features of n plain planted defects, and of the faint ones beside them, do not fit."""
+    require_memory(
+        IN_MEMORY * PLANTED_COPIES * values_of(grids) * (n + n // 2),
+        f"Planting {n} defects",
+        "plant fewer (--n, n=), under another seed each time",
     )
 
 

@@ -171,6 +171,14 @@ def test_two_parts_are_too_few_to_test(station):
     assert str(caught.value) == ("The lot 'two' rests on 2 images, too few to leave one out: calibrate on at least 3.")
 
 
+def test_more_planted_defects_than_memory_holds_are_refused_before_the_work(station, monkeypatch):
+    monkeypatch.setattr("sparcal.memory.available_bytes", lambda: 10_000_000)
+    with pytest.raises(
+        DataError, match="Planting 100000 defects needs about .* of memory, got 10 MB free: plant fewer"
+    ):
+        station.self_test("corrected", n=100_000)
+
+
 def test_a_self_test_needs_a_defect(station):
     with pytest.raises(
         DataError, match="number of planted defects must be a whole number of at least 1, got 0: ask for"

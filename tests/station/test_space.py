@@ -6,7 +6,7 @@ import pytest
 
 from sparcal.detectors import PaDiM, SubspaceAD
 from sparcal.errors import DataError, FullDiskError
-from sparcal.station.space import require_space_for_lot, require_space_to_fit, values_of
+from sparcal.station.space import require_memory_to_plant, require_space_for_lot, require_space_to_fit, values_of
 
 GRIDS = ((10, 10, 50), (5, 5, 100))  # 7,500 values
 
@@ -39,6 +39,15 @@ def test_the_reference_of_all_images_counts_with_the_features_of_the_new_ones(tm
         match="Keeping the features of 6 images and a reference of 20 needs about 900 kB at .*, got 890 kB",
     ):
         require_space_to_fit(tmp_path, grids, PaDiM(), new=new + 1, images=images)
+
+
+def test_planted_defects_are_held_in_memory_the_faint_ones_too(monkeypatch):
+    free(monkeypatch, None, 4 * 2 * 7500 * 150)
+    require_memory_to_plant(GRIDS, 100)
+    with pytest.raises(
+        DataError, match="Planting 102 defects needs about 9.2 MB of memory, got 9.0 MB free: plant fewer"
+    ):
+        require_memory_to_plant(GRIDS, 102)
 
 
 def test_a_lot_takes_a_reference_like_the_stations_and_its_correction(tmp_path, monkeypatch):
