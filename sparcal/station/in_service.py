@@ -30,7 +30,8 @@ class LotInService:
         seen = _marks(before.station)
         if seen == self._seen:
             return False
-        station = Station.open(before.station.path, encoder=before.station.encoder, workers=before.station.workers)
+        known = before.station
+        station = Station.open(known.path, encoder=known.encoder, workers=known.workers, kinds=known.kinds)
         self._seen, self.lot = seen, station.lot(self._name)
         return _identity(self.lot) != _identity(before)
 

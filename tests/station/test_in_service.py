@@ -44,6 +44,17 @@ def test_the_active_lot_is_followed(station, somebody):
     assert service.lot.name is None
 
 
+def test_other_peoples_classes_stay_known_after_a_change(station, somebody):
+    class Foreign:
+        pass
+
+    opened = Station.open(station.path, encoder=TinyEncoder(), kinds=[Foreign])
+    service = LotInService(opened, None)
+    somebody.activate("A")
+    assert service.changed()
+    assert service.lot.station.kinds == (Foreign,)
+
+
 def test_a_named_lot_stays_but_its_threshold_is_followed(station, somebody):
     service = LotInService(station, "A")
     somebody.activate("B")
