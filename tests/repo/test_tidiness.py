@@ -101,7 +101,7 @@ COVERS = {
     "test_plugins.py": ("testing/dataset_contract",),
     "station/test_making.py": ("calibration/asked", "station/given_features"),
     "station/test_station.py": ("station/features", "station/folder", "station/host_parts", "station/record"),
-    "system/web/test_faults.py": (*("server/work/calibrating", "server/work/loaded", "server/work/supervisor"),),
+    "system/web/test_faults.py": (*("server/work/calibrating", "server/work/supervisor"),),
     "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparcal.devices import AUTO_DEVICE
+from sparcal.server.data.station_files import RememberedFolder
 
 if TYPE_CHECKING:
     from sparcal.station.lot import Lot
@@ -17,16 +18,22 @@ _LOTS_KEPT = 3
 
 @dataclass
 class Loaded:
-    """One station, opened when it is first needed."""
+    """One station, opened when it is first needed, and again when somebody has added parts to it."""
 
     path: Path
     device: str = AUTO_DEVICE
+    _folder: RememberedFolder = field(init=False)
     _station: Station | None = field(default=None, init=False)
     _lots: dict[tuple[str, int], Lot] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        self._folder = RememberedFolder(self.path)
+
     @property
     def station(self) -> Station:
-        """The station."""
+        """The station as it is now."""
+        if self._station is not None and self._station.digest != self._folder.read_station()["digest"]:
+            self.reload()
         if self._station is None:
             from sparcal.station.station import Station
 
@@ -40,8 +47,8 @@ class Loaded:
 
     def lot(self, name: str) -> Lot:
         """A lot, read again when its threshold was set by hand; the empty name is the station's own reference."""
-        override = self.station.folder.override(name) if name else None
-        key = (name, override.stat().st_mtime_ns if override is not None and override.exists() else 0)
+        override = self.station.folder.override(name or None)
+        key = (name, override.stat().st_mtime_ns if override.exists() else 0)
         if key not in self._lots:
             while len(self._lots) >= _LOTS_KEPT:
                 self._lots.pop(next(iter(self._lots)))
