@@ -9,6 +9,7 @@ from typing import Any
 from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.calibration.promise import check_promise
 from sparcal.calibration.thresholds import Threshold, find_threshold
+from sparcal.errors import ArtifactError
 from sparcal.server.data.alarms import judging_since
 from sparcal.server.data.lots import threshold_of
 from sparcal.server.data.unchanged import Unchanged
@@ -48,7 +49,11 @@ def _threshold(station: StationFolder, lot: str) -> Threshold | None:
     if lot:
         return Threshold.from_json(threshold_of(station, station.read_lot(lot)))
     own = station.read_station().get("own", ())
-    return _own_threshold(tuple(own)) if own and not station.override(None).is_file() else None
+    try:
+        chosen = station.thresholds(None).get("image")
+    except ArtifactError:  # whoever judges by it says so
+        return None
+    return _own_threshold(tuple(own)) if own and chosen is None else None  # one set by hand promises nothing
 
 
 @lru_cache(maxsize=4)

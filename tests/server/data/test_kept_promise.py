@@ -51,6 +51,19 @@ def test_many_rejects_contradict_it_until_somebody_finds_them_defective(database
         assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
 
 
+def test_a_threshold_set_by_hand_promises_nothing_until_the_calibrated_one_is_taken_back(database, station):
+    def said():
+        return kept_promise.broken_promise(connection, station, "", Unchanged())
+
+    with database.write() as connection:
+        judged(connection, 30, 20)
+        station.set_thresholds(None, {"image": 9.0}, "A. Roth")
+        assert said() is None
+        for chosen in ({}, {"pixel": 9.0}):
+            station.set_thresholds(None, chosen, "A. Roth")
+            assert said() is not None
+
+
 def test_a_part_counts_by_its_latest_finding_and_only_under_the_threshold_in_force(database, station, monkeypatch):
     asked = []
     monkeypatch.setattr(
@@ -74,7 +87,11 @@ def test_a_part_counts_by_its_latest_finding_and_only_under_the_threshold_in_for
 
 def test_nothing_is_promised_by_a_threshold_that_was_set_by_hand(database, station):
     station.override(None).parent.mkdir()
-    station.override(None).write_text('{"image": 0.5}')
+    station.override(None).write_text(
+        '{"image": 0.5, "operator": null, "time": "2026-01-02"}'
+    )  # as version 0.1 wrote it
     with database.write() as connection:
         judged(connection, 0, 50)
+        assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
+        station.override(None).write_text("damaged")
         assert kept_promise.broken_promise(connection, station, "", Unchanged()) is None
