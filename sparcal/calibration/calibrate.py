@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,66 +12,21 @@ from sparcal.calibration import checks as look
 from sparcal.calibration.check import Check
 from sparcal.calibration.choice import Choice
 from sparcal.calibration.defaults import AUTO, FALSE_REJECT
-from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_scores
+from sparcal.calibration.held_out import HeldOut, not_seen, own_scores
 from sparcal.calibration.inputs import CalibrationInputs
-from sparcal.calibration.kept_rows import calibrate_on_rows, station_rows
-from sparcal.calibration.outline import Outline
-from sparcal.calibration.part_statistics import LeftOut, left_out_residuals, log_spread
+from sparcal.calibration.kept_rows import calibrate_on_rows
 from sparcal.calibration.planted_parts import PlantedParts
+from sparcal.calibration.screening import UNCHECKED, Screening, ShownParts, leave_out, screen, try_candidate
 from sparcal.calibration.selection import CandidateCorrection, asked_for, candidates, choose, described
 from sparcal.calibration.self_test import SelfTest, count_found, self_test
 from sparcal.calibration.threshold_effect import rejected_share
 from sparcal.calibration.thresholds import Threshold, find_threshold
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE, Identity
-from sparcal.imaging.encode import EncodedImage
-from sparcal.imaging.preprocess import Geometry
 from sparcal.progress import Progress
 from sparcal.score import CalibratedDetector
-from sparcal.types import Correction, Features
+from sparcal.types import Correction
 
-UNCHECKED = "sparc-recentred"  # taken where the lot is shifted and too few parts are there to leave one out
 OWN_PARTS = 30  # of the station's, scored under the correction that is taken
-
-
-@dataclass(frozen=True, eq=False)
-class ShownParts:
-    """The normals of a lot, encoded, the same parts with planted defects, and where these could lie."""
-
-    images: Sequence[EncodedImage]
-    planted: PlantedParts
-    outline: Outline
-
-    @property
-    def features(self) -> Features:
-        """Of all normals."""
-        return Features.cat([image.features for image in self.images])
-
-    @property
-    def geometries(self) -> list[Geometry]:
-        """Of all normals."""
-        return [image.geometry for image in self.images]
-
-    @property
-    def names(self) -> list[str]:
-        """Of all normals, for people."""
-        return [str(image.path) for image in self.images]
-
-
-@dataclass(frozen=True, eq=False)
-class Screening:
-    """A first look at the normals, on a few of the station's images.
-
-    Args:
-        held_out: the normals under recentred SPARC, each left out in turn; None where too few would be left.
-        alone: which of the normals stand alone under their light; none where that could not be told.
-    """
-
-    few: CalibrationInputs
-    held_out: HeldOut | None
-    statistics: LeftOut | None
-    shifted: bool
-    alone: tuple[bool, ...]
-    checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +51,7 @@ class CalibratedLot:
     Args:
         lot_base: image scores of the normals by the station's own reference.
         thresholds: for image scores and for maps.
+        planted: the defects that the self-test has counted.
         maps: what is kept per cell: `removed` (h, w) and `left_out` (k, h, w).
     """
 
@@ -104,6 +60,7 @@ class CalibratedLot:
     lot_base: Tensor
     thresholds: tuple[Threshold, Threshold]
     self_test: SelfTest | None
+    planted: PlantedParts
     checks: tuple[Check, ...]
     maps: dict[str, Tensor]
 
@@ -128,8 +85,9 @@ def calibrate(
     """
     name = correction if isinstance(correction, str) else type(correction).__name__
     screening = screen(inputs, parts, compare=name == AUTO)
+    parts = screening.parts
     progress(1, 5)
-    choice = _choose(screening, parts) if name == AUTO else asked_for(name, settings)
+    choice = _choose(screening) if name == AUTO else asked_for(name, settings)
     progress(2, 5)
     calibrated = CalibratedDetector(Identity(), inputs.detector)
     base = not_seen(calibrated, parts.features, parts.geometries, parts.planted)
@@ -141,7 +99,8 @@ def calibrate(
     progress(4, 5)
     lot = taken.lot
     sides = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
-    alone = screening.alone if choice.correction != STATION_REFERENCE else ()  # which has seen no light of the lot
+    facts = CORRECTIONS.get(choice.correction)  # None for one that somebody brought along
+    alone = screening.alone if facts is None or facts.learns_each else ()
     image, pixel = (
         find_threshold(own.numpy(), side, false_reject, alone=alone) for own, side in zip(taken.own, sides, strict=True)
     )
@@ -156,43 +115,19 @@ def calibrate(
         look.check_self_test(tested),
     )
     progress(5, 5)
-    return CalibratedLot(taken, choice, base.good.image, thresholds, tested, checks, _maps(screening, lot))
-
-
-def screen(inputs: CalibrationInputs, parts: ShownParts, *, compare: bool = True) -> Screening:
-    """Look at the normals themselves, before anything is rebuilt on the whole station.
-
-    Args:
-        compare: whether planted defects are judged too, which only a comparison of corrections asks for.
-    """
-    calibration, names = parts.features, parts.names
-    hashes = [image.sha256 for image in parts.images]
-    few = inputs.few()
-    held_out = _try(few, parts, CandidateCorrection(UNCHECKED), parts.planted if compare else None)
-    statistics = None if held_out is None else left_out_residuals(calibration, few.reference)
-    maps, spread = None if held_out is None else held_out.good.cell, log_spread(inputs.own[0])
-    shift, shifted = look.check_shift(calibration, inputs.reference)
-    checks = (
-        look.check_number(len(names)),
-        look.check_duplicates(calibration, inputs.reference, names, hashes, inputs.hashes),
-        look.check_alignment(calibration, inputs.reference, names),
-        look.check_odd(maps, spread, names),
-        look.check_alone(maps, spread, names),
-        look.check_outline(parts.outline),
-        shift,
+    return CalibratedLot(
+        taken, choice, base.good.image, thresholds, tested, parts.planted, checks, _maps(screening, lot)
     )
-    alone = () if maps is None or len(maps) < look.FEW else tuple(look.stands_alone(maps, spread))
-    return Screening(few, held_out, statistics, shifted, alone, checks)
 
 
 def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -> tuple[Check, ...]:
     """The checks that need no calibration, and what one may be expected to do, judged on a few of the station's images."""
     screening = screen(inputs, parts)
-    choice = _choose(screening, parts)
+    parts, choice = screening.parts, _choose(screening)
     few, k = screening.few, len(parts.images)
     base = not_seen(CalibratedDetector(Identity(), few.detector), parts.features, parts.geometries, parts.planted)
     chosen = CandidateCorrection(choice.correction, choice.settings)
-    tried = base if choice.correction == STATION_REFERENCE else _try(few, parts, chosen, parts.planted)
+    tried = base if choice.correction == STATION_REFERENCE else try_candidate(few, parts, chosen, parts.planted)
     before, after = (
         None
         if held is None
@@ -203,45 +138,20 @@ def preview(inputs: CalibrationInputs, parts: ShownParts, false_reject: float) -
     return (*screening.checks, look.check_expected(described(choice, planted=planted, before=before, after=after, k=k)))
 
 
-def _choose(screening: Screening, parts: ShownParts) -> Choice:
+def _choose(screening: Screening) -> Choice:
     """The correction to fit on the whole station."""
+    parts = screening.parts
     if screening.held_out is None:
         name = UNCHECKED if screening.shifted else STATION_REFERENCE
         return Choice(name, {}, None, "", ())
     tried: list[tuple[CandidateCorrection, HeldOut]] = []
     for candidate in candidates(len(parts.images)):
         known = screening.held_out if candidate == CandidateCorrection(UNCHECKED) else None
-        held_out = known or _try(screening.few, parts, candidate, parts.planted)
+        held_out = known or try_candidate(screening.few, parts, candidate, parts.planted)
         if held_out is not None:
             tried.append((candidate, held_out))
-    taken, trials = choose(tried, parts.planted.part)
+    taken, trials = choose(tried, parts.planted.part, screening.company)
     return Choice(taken.name, dict(taken.settings), None, "", trials)
-
-
-def _try(
-    few: CalibrationInputs, parts: ShownParts, candidate: CandidateCorrection, planted: PlantedParts | None
-) -> HeldOut | None:
-    """How good parts and planted defects fare under a candidate, each part left out in turn."""
-    if candidate.name == STATION_REFERENCE:
-        own = CalibratedDetector(Identity(), few.detector)
-        return not_seen(own, parts.features, parts.geometries, planted)
-    correction = CORRECTIONS[candidate.name](**candidate.settings)
-    calibrated = calibrate_on_rows(few.detector, correction, few.reference, parts.features)
-    return _leave_out(few, parts, calibrated, planted)
-
-
-def _leave_out(
-    inputs: CalibrationInputs, parts: ShownParts, calibrated: CalibratedDetector, planted: PlantedParts | None
-) -> HeldOut | None:
-    return left_out(
-        calibrated,
-        inputs.reference,
-        parts.features,
-        parts.geometries,
-        station_rows=station_rows(inputs.detector),
-        planted=planted,
-        workers=inputs.workers,
-    )
 
 
 def _judge_good_parts(
@@ -250,7 +160,7 @@ def _judge_good_parts(
     """How good parts fare under what was fitted: the lot's, each left out, and the station's own, out of fold."""
     if name == STATION_REFERENCE:
         return Taken(name, calibrated, inputs.own, base)
-    lot = _leave_out(inputs, parts, calibrated, parts.planted)
+    lot = leave_out(inputs, parts, calibrated, parts.planted)
     own = own_scores(
         calibrated, inputs.reference, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
     )

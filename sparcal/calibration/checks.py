@@ -27,6 +27,7 @@ from sparcal.calibration.part_statistics import (
     typical_distance,
 )
 from sparcal.calibration.self_test import SelfTest
+from sparcal.calibration.standing_apart import in_company
 from sparcal.calibration.thresholds import Threshold
 from sparcal.corrections import CORRECTIONS, STATION_REFERENCE
 from sparcal.types import Features
@@ -152,6 +153,8 @@ def check_alone(maps: Tensor | None, own_spread: float, names: Sequence[str]) ->
         f"another part under the same light or in the same fixture. Going by this, about {len(alone)} in {len(names)} of "
         "the parts to come are of a kind that nobody has shown, and may be rejected."
     )
+    if not in_company([name in alone for name in names], len(names)).all():
+        sentence += " Defects planted on such a part are not counted: it would stand out without them."
     return Check("alone", number, "look", sentence, alone)
 
 

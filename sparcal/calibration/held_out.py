@@ -51,6 +51,10 @@ class PartScores:
     def __len__(self) -> int:
         return len(self.image)
 
+    def __getitem__(self, numbers: Sequence[int]) -> PartScores:
+        taken = list(numbers)
+        return PartScores(self.image[taken], self.peak[taken], self.cell[taken])
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:

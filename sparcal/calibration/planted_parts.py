@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,22 @@ class PlantedParts:
     def on(self, part: int) -> list[int]:
         """The numbers of the defects that were planted on this part."""
         return [number for number, one in enumerate(self.part) if one == part]
+
+    def lying_on(self, parts: Collection[int]) -> list[int]:
+        """The numbers of the defects on these parts; of all of them where none lies there."""
+        return [number for number, one in enumerate(self.part) if one in parts] or list(range(len(self)))
+
+    def __getitem__(self, numbers: Sequence[int]) -> PlantedParts:
+        """These defects alone, on the parts that they were planted on."""
+        return PlantedParts(
+            defects=tuple(self.defects[number] for number in numbers),
+            part=tuple(self.part[number] for number in numbers),
+            pixels=tuple(self.pixels[number] for number in numbers),
+            features=self.features[list(numbers)],
+            cells=self.cells[list(numbers)],
+            geometries=tuple(self.geometries[number] for number in numbers),
+            crops=tuple(self.crops[number] for number in numbers if self.crops),
+        )
 
 
 def plant_on(

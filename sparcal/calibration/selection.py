@@ -5,7 +5,8 @@ higher than a good part (the area under the ROC curve), which needs no threshold
 eight parts tell large differences and not small ones, so the lot overrules experience only where it speaks clearly:
 candidates stand in the order of what they are worth on average over many lots, and the first that comes within one
 standard error of the best is taken. The part is the unit of that error (a jackknife over parts): all defects on one part
-share its light, its place and its good score.
+share its light, its place and its good score. A part that stands alone under its light has no say: left out, it is judged
+by what has never seen that light, and in service it is not.
 """
 
 from __future__ import annotations
@@ -61,17 +62,20 @@ def lower_ranks(k: int) -> tuple[int, ...]:
 
 
 def choose(
-    tried: Sequence[tuple[CandidateCorrection, HeldOut]], part: Sequence[int]
+    tried: Sequence[tuple[CandidateCorrection, HeldOut]], part: Sequence[int], compared: Sequence[int] | None = None
 ) -> tuple[CandidateCorrection, tuple[Trial, ...]]:
     """The candidate to take, and what was compared.
 
     Args:
         tried: what serves most lots best first, each with the same planted images.
         part: which of the good parts each planted defect lies on.
+        compared: the numbers of the good parts that count, all defects among them; all parts unless given.
     """
-    wins = [above(held.planted.image, held.good.image) for _, held in tried if held.planted is not None]
+    goods = range(len(tried[0][1].good)) if compared is None else compared
+    wins = [above(held.planted.image, held.good[goods].image) for _, held in tried if held.planted is not None]
     areas = [float(one.mean()) for one in wins]
-    without = [areas_without(one, part) for one in wins]
+    lies_on = [goods.index(one) for one in part]
+    without = [areas_without(one, lies_on) for one in wins]
     best = int(np.argmax(areas))
     behind = [
         standard_errors(areas[best] - area, without[best] - left) for area, left in zip(areas, without, strict=True)

@@ -1,8 +1,9 @@
 """Parts that stand apart: one of the lot's among the others, and the station's own above the lot's. What they count for.
 
 A part that stands alone under its light is scored, when it is left out, by a reference that has never seen that light. In
-service the light has been shown once, and that is nearly enough: parts under it score a little above those in company. So
-it counts LIGHT of the way from the highest in company to its own score.
+service the light has been shown once, and for a correction that learns from each part (`CorrectionFacts.learns_each`) that
+is nearly enough: parts under it score a little above those in company. So it counts LIGHT of the way from the highest in
+company to its own score. What is planted on it says nothing either (`in_company`).
 
 A part whose score all below it would let one part in a thousand reach stands apart too, and so does every part above that,
 whatever sets it apart. If the lot has many such parts, they must not all be rejected; if it is odd in itself, it must not
@@ -26,7 +27,8 @@ OWN_AT_MOST = 1.25  # times the highest of the lot: what a part of the station's
 APART = 0.001  # chance of a score so high, by what the others say, below which a part stands apart
 LIGHT = 0.25  # of the way from the highest in company to the score of a part alone under its light
 ODD_AT_MOST = 1.5  # times the highest in company: what a part counts for at most that stands apart by its score alone
-IN_COMPANY = 4  # parts in company without which those that stand apart count in full
+IN_COMPANY = 4  # parts in company without which scores alone set nobody apart
+UNDER_SHOWN_LIGHT = 3  # parts in company without which those alone under their light count in full
 
 
 def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool], *, by_score: bool = True) -> NDArray[np.bool_]:
@@ -36,11 +38,22 @@ def stand_apart(own: Floats, lot: Floats, alone: Sequence[bool], *, by_score: bo
         alone: which stand alone under their light, as the check of that name found; none unless given.
         by_score: whether those with the highest scores do too, where the scores below do not explain them.
     """
-    apart = np.asarray(alone, bool) if len(alone) else np.zeros(len(lot), bool)
-    if by_score:
-        ranks = lot.argsort(kind="stable").argsort(kind="stable")
-        apart = apart | (ranks >= _explained(own, np.sort(lot)))
-    return apart if len(lot) - apart.sum() >= IN_COMPANY else np.zeros(len(lot), bool)
+    by_light = ~in_company(alone, len(lot))
+    if not by_score:
+        return by_light
+    ranks = lot.argsort(kind="stable").argsort(kind="stable")
+    apart: NDArray[np.bool_] = by_light | (ranks >= _explained(own, np.sort(lot)))
+    return apart if len(lot) - apart.sum() >= IN_COMPANY else by_light
+
+
+def in_company(alone: Sequence[bool], k: int) -> NDArray[np.bool_]:
+    """Which of k parts have another one under their light; all of them where too few would be left.
+
+    Args:
+        alone: which stand alone under their light; none unless given.
+    """
+    together = ~np.asarray(alone, bool) if len(alone) else np.ones(k, bool)
+    return together if together.sum() >= UNDER_SHOWN_LIGHT else np.ones(k, bool)
 
 
 def _explained(own: Floats, ordered: Floats) -> int:

@@ -46,6 +46,7 @@ class CorrectionFacts:
         title: for tables and menus.
         kind: its class, and `settings` the fields in which it differs from the class's defaults.
         removes: what it takes away, in words for a person; None where it removes nothing from the features.
+        learns_each: whether one part under a light teaches it nearly all about further parts under that light.
         auto: its place among what `auto` may take, what serves most lots best first; None where `auto` leaves it alone.
         exportable: whether an exported graph can carry it.
     """
@@ -54,6 +55,7 @@ class CorrectionFacts:
     kind: type[Correction]
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     removes: str | None = None
+    learns_each: bool = True
     auto: int | None = None
     exportable: bool = False
 
@@ -62,6 +64,7 @@ class CorrectionFacts:
         instance_of(self.kind, "CorrectionFacts.kind", type)
         mapping(self.settings, "CorrectionFacts.settings")
         text(self.removes, "CorrectionFacts.removes", optional=True)
+        switch(self.learns_each, "CorrectionFacts.learns_each")
         whole_number(self.auto, "CorrectionFacts.auto", least=0, optional=True)
         switch(self.exportable, "CorrectionFacts.exportable")
 
@@ -71,7 +74,9 @@ class CorrectionFacts:
 
 
 OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
-    STATION_REFERENCE: CorrectionFacts("The station's own reference", Identity, auto=4, exportable=True),
+    STATION_REFERENCE: CorrectionFacts(
+        "The station's own reference", Identity, learns_each=False, auto=4, exportable=True
+    ),
     "sparc": CorrectionFacts(
         "SPARC", SPARC, removes="the ways in which the lot's good parts differ", auto=3, exportable=True
     ),
@@ -83,7 +88,9 @@ OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
         auto=0,
         exportable=True,
     ),
-    "mean-only": CorrectionFacts("Mean only", MeanOnly, removes="the lot's mean", auto=2, exportable=True),
+    "mean-only": CorrectionFacts(
+        "Mean only", MeanOnly, removes="the lot's mean", learns_each=False, auto=2, exportable=True
+    ),
     "global-subspace": CorrectionFacts(
         "Global subspace", GlobalSubspace, removes="the ways in which the lot's good parts differ anywhere in the image"
     ),
@@ -93,7 +100,7 @@ OWN_CORRECTIONS: dict[str, CorrectionFacts] = {
         removes="the lot's mean, and the ways in which its good parts differ",
         exportable=True,
     ),
-    "coral": CorrectionFacts("CORAL", Coral, removes="the difference in mean and covariance"),
+    "coral": CorrectionFacts("CORAL", Coral, removes="the difference in mean and covariance", learns_each=False),
     "normals": CorrectionFacts("Normals added to the reference", NormalsInReference, auto=1, exportable=True),
     "sparc-normals": CorrectionFacts(
         "SPARC, normals added to the reference",

@@ -12,7 +12,7 @@ import torch
 
 from sparcal.artifacts import check_savable, kind_name
 from sparcal.calibration.asked import asked_as, check_asked
-from sparcal.calibration.calibrate import ShownParts, calibrate, preview
+from sparcal.calibration.calibrate import calibrate, preview
 from sparcal.calibration.check import Check
 from sparcal.calibration.defaults import MOST_PLANTED, PLANTED
 from sparcal.calibration.held_out import HeldOut, left_out, not_seen, own_parts
@@ -20,6 +20,7 @@ from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import station_rows
 from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import plant_on
+from sparcal.calibration.screening import ShownParts
 from sparcal.calibration.self_test import SelfTest, self_test
 from sparcal.calibration.thresholds import check_rate
 from sparcal.corrections import STATION_REFERENCE
@@ -94,7 +95,7 @@ def calibrate_lot(
         files = write_lot_files(temporary, outcome, own_reference) | keep_images(temporary, sources)
         if outcome.self_test is not None:
             page = write_self_test_page(
-                temporary / SELF_TEST_FILE, f"Lot {request.name}", outcome.self_test, parts.planted.crops
+                temporary / SELF_TEST_FILE, f"Lot {request.name}", outcome.self_test, outcome.planted.crops
             )
             files[page.name] = file_digest(page)
         record = lot_record(request.name, outcome, parts.images, of=station.record, station=station.digest)
@@ -128,6 +129,9 @@ def test_again(station: Station, lot: Lot, n: int, seed: int) -> SelfTest:
     if not sources:
         raise DataError(f"The lot {lot.name!r} has kept no images of its parts to test it on: calibrate it again.")
     shown = encode_parts(station, sources, inputs.reference, n=n, seed=seed)
+    if lot.record.self_test is not None:  # parts that stand alone under their light carry none that count
+        counted = {one.part for one in lot.record.self_test.defects}
+        shown = replace(shown, planted=shown.planted[shown.planted.lying_on(counted)])
     return self_test(shown.planted, _held_out(lot, inputs, shown), thresholds=limits, floor=floor, seed=seed)
 
 

@@ -146,7 +146,7 @@ def _fitted(inputs: Any, parts: Any, candidate: Any) -> Any:
 
 def hide(station: Any, case: Case, seed: int, lots: int = HIDDEN) -> list[dict[str, Any]]:
     """Lots of 8 with one bad part among the normals, and lots without: is the bad one named, is a good one accused?"""
-    from sparcal.calibration.calibrate import screen
+    from sparcal.calibration.screening import screen
     from sparcal.station.calibrating import encode_parts, inputs_of
 
     inputs, rows = inputs_of(station).few(), []  # the few that a screening looks at, chosen once

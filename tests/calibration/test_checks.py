@@ -163,9 +163,14 @@ def test_a_part_under_a_light_of_its_own_is_named_and_what_to_do():
     assert check.sentence.startswith("part-7.png is the only one of its kind: ")
     assert "show another part under the same light" in check.sentence
     assert "about 1 in 8 of the parts to come are of a kind that nobody has shown" in check.sentence
+    uncounted = "Defects planted on such a part are not counted"
+    assert uncounted in check.sentence
     assert stands_alone(lot, 0.1) == [False] * 7 + [True]
     lot[1] *= 4
     assert "part-1.png, part-7.png are each the only one of their kind" in check_alone(lot, 0.1, names(8)).sentence
+    few = check_alone(lot[[1, 7, 2, 3]], 0.1, names(4))
+    assert len(few.images) == 2
+    assert uncounted not in few.sentence, "with two in company every defect counts"
 
 
 @pytest.mark.parametrize("lot", [None, maps(3, 1)])

@@ -34,6 +34,22 @@ def test_defects_go_on_the_parts_in_turn_and_each_is_encoded_as_it_is_drawn():
         assert parts.geometries[number] == geometry
 
 
+def test_some_defects_alone_are_those_defects():
+    parts = plant_on(TinyEncoder(), IMAGES, outline=None, n=8, seed=3)
+    numbers = parts.lying_on({0, 2})
+    assert numbers == [0, 2, 3, 5, 6, 8, 9, 11]
+    few = parts[numbers]
+    assert few.part == (0, 2) * 4
+    assert (few.defects, few.pixels, few.geometries, few.crops) == tuple(
+        tuple(each[number] for number in numbers)
+        for each in (parts.defects, parts.pixels, parts.geometries, parts.crops)
+    )
+    assert torch.equal(few.features.levels[0], parts.features.levels[0][numbers])
+    assert torch.equal(few.cells, parts.cells[numbers])
+    assert few.on(2) == [1, 3, 5, 7]
+    assert parts.lying_on({7}) == list(range(12)), "where none lies there, all count"
+
+
 def test_threads_and_seeds():
     one, many = (plant_on(TinyEncoder(), IMAGES, outline=None, n=6, workers=workers) for workers in (1, 3))
     assert torch.equal(one.features.levels[0], many.features.levels[0])

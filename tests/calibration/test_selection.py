@@ -102,6 +102,23 @@ def test_the_candidate_under_which_defects_stand_out_best_is_taken():
     assert trials[2].behind == float("inf")
 
 
+def test_parts_that_tell_nothing_are_not_compared():
+    """The last part is judged by what has never seen its light: high under the better candidate, and no defect on it."""
+    part = [number % 3 for number in range(9)]
+    tried = [
+        (CandidateCorrection("sparc"), held([2.0] * 9, [1.0, 1.0, 3.0, 1.0])),
+        (CandidateCorrection("normals"), held([2.0] * 9, [1.0, 1.0, 1.0, 9.0])),
+    ]
+    _, everybody = choose(tried, part)
+    taken, compared = choose(tried, part, (0, 1, 2))
+    assert [one.stands_out for one in everybody] == pytest.approx([0.75, 0.75])
+    assert [one.stands_out for one in compared] == pytest.approx([2 / 3, 1.0])
+    assert taken.name == "sparc", "its part 2 alone is high: one standard error tells nothing"
+    shifted = [{0: 1, 1: 2, 2: 3}[one] for one in part]  # the same parts under other numbers
+    moved = [(candidate, held([2.0] * 9, [5.0, *one.good.image.tolist()[:3]])) for candidate, one in tried]
+    assert choose(moved, shifted, (1, 2, 3)) == (taken, compared)
+
+
 def test_within_one_standard_error_experience_decides():
     good, rng = [float(i) for i in range(20)], np.random.default_rng(1)
     part = [number % 20 for number in range(60)]

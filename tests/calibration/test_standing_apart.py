@@ -13,6 +13,7 @@ from sparcal.calibration.standing_apart import (
     LIGHT,
     ODD_AT_MOST,
     OWN_AT_MOST,
+    in_company,
     in_part,
     not_far_above,
     stand_apart,
@@ -58,7 +59,20 @@ def test_the_check_alone_is_believed_while_enough_are_left_in_company():
     own, lot = gamma(60, 1), gamma(8, 2)
     two = [True, True] + [False] * 6
     assert list(stand_apart(own, lot, two)) == two
-    assert not stand_apart(own, lot, [True] * 5 + [False] * 3).any()
+    five, six = ([True] * alone + [False] * (8 - alone) for alone in (5, 6))
+    assert list(stand_apart(own, lot, five)) == five
+    assert not stand_apart(own, lot, six).any()
+    assert list(in_company(two, 8)) == [not one for one in two]
+    assert in_company(six, 8).all()
+    assert in_company([], 8).all()
+
+
+def test_a_high_score_sets_apart_beside_a_light_only_while_four_are_left():
+    own, company = gamma(60, 1), gamma(4, 2, 2.0)
+    for left, odd in ((4, True), (3, False)):
+        lot = np.concatenate([company[:left], [9.0, 2.0]])
+        alone = [False] * (left + 1) + [True]
+        assert list(stand_apart(own, lot, alone)) == [False] * left + [odd, True]
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=2, max_size=12), st.floats(0, 1), st.integers(0, 2**12 - 1))

@@ -212,7 +212,7 @@ class LotCalibrator:
             progress=progress,
         )
         self._install(outcome.taken.calibrated.correction, outcome.taken.calibrated.detector)
-        report = report_of(outcome) if others is None else judged_by(self._thresholds_on(others), outcome, shown)
+        report = report_of(outcome) if others is None else judged_by(self._thresholds_on(others), outcome)
         return outcome.taken.calibrated.correction, report
 
     def _without_evidence(

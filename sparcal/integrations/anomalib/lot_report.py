@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sparcal.calibration.calibrate import CalibratedLot, ShownParts
+from sparcal.calibration.calibrate import CalibratedLot
 from sparcal.calibration.check import Check, Verdict, worst
 from sparcal.calibration.checks import check_help, check_self_test, check_threshold
 from sparcal.calibration.choice import Trial
@@ -73,19 +73,24 @@ def report_of(outcome: CalibratedLot) -> LotReport:
     )
 
 
-def judged_by(thresholds: ModelThresholds, outcome: CalibratedLot, parts: ShownParts) -> LotReport:
+def judged_by(thresholds: ModelThresholds, outcome: CalibratedLot) -> LotReport:
     """The report of the same calibration with thresholds from further good parts of the lot."""
     image, lot, first = thresholds.image, outcome.taken.lot, outcome.self_test
     tested = None
     if lot is not None and first is not None:
         limits = image.value, thresholds.pixel.value
         tested = self_test(
-            parts.planted, lot, thresholds=limits, floor=image.false_reject or 0.0, seed=first.seed, before=first.before
+            outcome.planted,
+            lot,
+            thresholds=limits,
+            floor=image.false_reject or 0.0,
+            seed=first.seed,
+            before=first.before,
         )
     choice = outcome.choice
     if tested is not None:
         choice = described(
-            choice, planted=tested.planted, before=tested.before, after=tested.found, k=len(parts.images)
+            choice, planted=tested.planted, before=tested.before, after=tested.found, k=len(outcome.lot_base)
         )
     again = {
         "benefit": check_help(choice),

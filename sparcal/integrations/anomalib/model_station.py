@@ -10,13 +10,13 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from sparcal.calibration.calibrate import ShownParts
 from sparcal.calibration.defaults import PLANTED
 from sparcal.calibration.held_out import Folds, own_scores, plain_folds
 from sparcal.calibration.inputs import CalibrationInputs
 from sparcal.calibration.kept_rows import cells_of_grid
 from sparcal.calibration.outline import find_outline
 from sparcal.calibration.planted_parts import plant_on
+from sparcal.calibration.screening import ShownParts
 from sparcal.corrections import Identity
 from sparcal.errors import DataError
 from sparcal.imaging.camera_format import is_grey
