@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,26 +97,21 @@ def calibrate(
         calibrated = calibrate_on_rows(inputs.detector, chosen, inputs.reference, parts.features)
     taken = _judge_good_parts(inputs, parts, choice.correction, calibrated, base)
     progress(4, 5)
-    lot = taken.lot
-    sides = ([], []) if lot is None else (lot.good.image.tolist(), lot.good.peak.tolist())
     facts = CORRECTIONS.get(choice.correction)  # None for one that somebody brought along
     alone = screening.alone if facts is None or facts.learns_each else ()
-    image, pixel = (
-        find_threshold(own.numpy(), side, false_reject, alone=alone) for own, side in zip(taken.own, sides, strict=True)
-    )
-    thresholds = image, pixel
+    scores, thresholds = _thresholds(taken, alone, false_reject)
     before, tested = _test(inputs, parts, base, taken, thresholds, false_reject, seed)
     choice = _describe(choice, inputs, base, before, tested, asked=correction != AUTO)
     checks = (
         *screening.checks,
         look.check_energy(screening.statistics, choice.correction),
         look.check_help(choice),
-        look.check_threshold(image, sides[0], parts.names, alone=alone),
+        look.check_threshold(thresholds[0], scores, parts.names, alone=alone),
         look.check_self_test(tested),
     )
     progress(5, 5)
     return CalibratedLot(
-        taken, choice, base.good.image, thresholds, tested, parts.planted, checks, _maps(screening, lot)
+        taken, choice, base.good.image, thresholds, tested, parts.planted, checks, _maps(screening, taken.lot)
     )
 
 
@@ -165,6 +160,16 @@ def _judge_good_parts(
         calibrated, inputs.reference, inputs.geometries, inputs.folds, limit=OWN_PARTS, workers=inputs.workers
     )
     return Taken(name, calibrated, (own.image, own.peak), lot)
+
+
+def _thresholds(
+    taken: Taken, alone: Sequence[bool], false_reject: float
+) -> tuple[list[float], tuple[Threshold, Threshold]]:
+    """The image scores of the lot's parts, and the thresholds for image scores and for maps."""
+    good, (own, own_peak) = None if taken.lot is None else taken.lot.good, taken.own
+    scores, peaks = ([], []) if good is None else (good.image.tolist(), good.peak.tolist())
+    image = find_threshold(own.numpy(), scores, false_reject, alone=alone)
+    return scores, (image, find_threshold(own_peak.numpy(), peaks, false_reject, alone=alone))
 
 
 def _test(

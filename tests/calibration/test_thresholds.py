@@ -279,7 +279,7 @@ def test_a_lot_with_parts_alone_is_neither_pooled_nor_free():
     assert (threshold.basis, threshold.free) == ("lot with margin", False)
 
 
-@pytest.mark.parametrize("lonely", [5, 8])
+@pytest.mark.parametrize("lonely", [6, 8])
 def test_where_hardly_any_part_has_company_all_count(lonely):
     own, lot = gamma(60, 1), gamma(8, 2, 2.0)
     alone = [number < lonely for number in range(8)]
