@@ -8,7 +8,9 @@ listen((state) => {
   alarm = state.alarm;
   find("#alarm").hidden = !alarm;
   find("#promise").hidden = Boolean(alarm) || !state.promise;
-  find("#promise").textContent = state.promise ?? "";
+  const [, told, advice] = /^(.*?\.) (?=[A-Z])(.*)$/.exec(state.promise ?? "") ?? [null, state.promise ?? "", ""];
+  find("#promise summary").textContent = `${told} What to do?`;
+  find("#promise p").textContent = advice;
   if (alarm && other) show();
   makeRoom();
 });
@@ -22,7 +24,7 @@ function makeRoom() {
   document.documentElement.style.setProperty("--bands", `${Math.ceil(above)}px`);
 }
 const watcher = new ResizeObserver(makeRoom);
-for (const band of document.querySelectorAll("#strip, #earlier")) watcher.observe(band);
+for (const band of document.querySelectorAll("#strip, #earlier, #promise")) watcher.observe(band);
 
 function show() {
   const since = new Date(alarm.since);
