@@ -159,6 +159,8 @@ def test_the_list_is_searched_and_narrowed(page, parts):
     expect(rows).to_have_count(1)
     page.locator("#search").fill("no such part")
     expect(page.locator("#nothing")).to_be_visible()
+    below, above = (page.locator(each).bounding_box()["y"] for each in ("#nothing", "#show"))
+    assert below - above < 100, "where the list would begin"
     page.locator("#search").fill("")
     page.locator("#show").select_option("fail")
     expect(rows).to_have_count(0)

@@ -12,6 +12,10 @@ listen((state) => {
   find("#promise summary").textContent = `${told} What to do?`;
   find("#promise p").textContent = advice;
   if (alarm && other) show();
+  // Who is at work on the lot that it asks for needs the room, not the parts and buttons once more; so, on a phone, does who is at work on another.
+  const draft = location.pathname === "/new" ? new URLSearchParams(location.search).get("draft") : null;
+  find("#alarm").classList.toggle("brief", draft !== null && draft === String(alarm?.draft));
+  find("#alarm").classList.toggle("beside", draft !== null);
   makeRoom();
 });
 
@@ -35,9 +39,6 @@ function show() {
   find("#alarm-draft").hidden = alarm.draft !== null;
   find("#alarm-go").hidden = alarm.draft === null;
   find("#alarm-go").href = `/new?draft=${alarm.draft}`;
-  // Who is at work on the lot that it asks for needs the room, not the parts and buttons once more.
-  const here = location.pathname === "/new" && new URLSearchParams(location.search).get("draft") === String(alarm.draft);
-  find("#alarm").classList.toggle("brief", here);
 }
 
 find("#alarm-draft").addEventListener("click", async () => {
