@@ -168,6 +168,17 @@ def test_the_list_is_searched_and_narrowed(page, parts):
     expect(rows).to_have_count(3)
 
 
+def test_what_is_written_on_the_curve_stays_on_it(page, served):
+    page.goto("/lots")
+    text = page.locator("#detail-self-test svg.curve .limit-text")
+    expect(text).to_have_text("9 in 10 found")
+    beyond = text.evaluate(
+        "text => text.getBBox().x + text.getBBox().width - text.ownerSVGElement.viewBox.baseVal.width"
+    )
+    assert beyond <= 0, "in pixels"
+    assert served.get("/lots")["lots"]
+
+
 def test_a_broken_promise_is_one_sentence_and_advice_on_demand(page, served, album):
     def broken(route):
         answer = route.fetch()

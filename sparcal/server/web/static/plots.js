@@ -164,7 +164,10 @@ function drawCurve(svg, w, sizes, { label, a90, curve }) {
     svg.append(draw("circle", { class: "curve-dot", cx: x(each.size), cy: y(each.found / each.planted), r: 5 }));
     svg.append(draw("text", { x: x(each.size), y: h - bottom + 20, "text-anchor": "middle" }, String(Number(each.size.toPrecision(2)))));
   }
-  if (a90) svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }), draw("text", { class: "limit-text", x: x(a90) + 7, y: h - bottom - 8 }, "9 in 10 found"));
+  if (a90) {
+    const late = x(a90) > w - 130;
+    svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }), draw("text", { class: "limit-text", x: x(a90) + (late ? -7 : 7), y: h - bottom - 8, "text-anchor": late ? "end" : "start" }, "9 in 10 found"));
+  }
   svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 6, "text-anchor": "middle" }, "size of the defect in pixels"));
   svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 0, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
 }
