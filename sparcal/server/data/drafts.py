@@ -68,6 +68,14 @@ def add_image(connection: sqlite3.Connection, draft: int, sha: str, *, limit: in
     connection.execute("INSERT OR IGNORE INTO draft_images (draft, sha) VALUES (?, ?)", (draft, sha))
 
 
+def copy_images(connection: sqlite3.Connection, earlier: int, draft: int, *, limit: int) -> None:
+    """Put the images of an earlier draft that can still be looked at into another one, none of them marked."""
+    read_draft(connection, earlier)
+    for image in images(connection, earlier):
+        if image["state"] not in ("refused", "removed"):
+            add_image(connection, draft, image["sha"], limit=limit)
+
+
 def remove_image(connection: sqlite3.Connection, draft: int, sha: str) -> None:
     """Take an image out of a draft; the file stays."""
     require(read_draft(connection, draft), "open")

@@ -45,7 +45,7 @@ class Judging:
                 self._judge(lot, name, sha)
                 done += 1
         report(done, done)
-        return f"{done} images judged."
+        return f"{done} image{'' if done == 1 else 's'} judged."
 
     def _judge(self, lot: Lot, name: str, sha: str) -> None:
         from sparcal.imaging.encode import encode_one

@@ -36,7 +36,7 @@ class Reading:
                 self.usable(sha)
                 done += 1
         report(done, done)
-        return f"{done} images read."
+        return f"{done} image{'' if done == 1 else 's'} read." if done else "Nothing was left to read."
 
     def usable(self, sha: str) -> bool:
         """Whether an image can be used; it is read to find out if nobody has yet."""

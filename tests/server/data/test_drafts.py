@@ -46,3 +46,22 @@ def test_marks_outside_2_to_32_or_of_strangers_are_refused(database):
             drafts.add_image(connection, draft, SHA, limit=33)
         with pytest.raises(ConflictError, match="A draft for lot 'L1' is open already"):
             drafts.create(connection, "L1")
+
+
+def test_a_draft_begins_with_what_is_left_of_an_earlier_ones_images_and_no_marks(database):
+    shas = [f"{number:064x}" for number in range(4)]
+    with database.write() as connection:
+        earlier = drafts.create(connection, "L1")
+        for sha in shas:
+            add_image(connection, sha)
+            drafts.add_image(connection, earlier, sha, limit=9)
+        drafts.mark(connection, earlier, shas[:3])
+        drafts.close_draft(connection, earlier, "discard")
+        connection.execute("UPDATE images SET state = 'refused' WHERE sha = ?", (shas[0],))
+        connection.execute("UPDATE images SET state = 'removed' WHERE sha = ?", (shas[1],))
+        draft = drafts.create(connection, "L1 2")
+        drafts.copy_images(connection, earlier, draft, limit=9)
+        assert [image["sha"] for image in drafts.images(connection, draft)] == shas[2:]
+        assert drafts.good(connection, draft) == []
+        with pytest.raises(NotFoundError, match="There is no draft 99"):
+            drafts.copy_images(connection, 99, draft, limit=9)

@@ -22,6 +22,17 @@ def test_drafts_are_listed_so_that_two_people_can_have_one_each(client, csrf):
     assert client.get("/new").status_code == 200, "nobody is sent to somebody else's draft"
 
 
+def test_a_new_lot_begins_with_the_images_of_an_earlier_draft(client, csrf):
+    first = new_draft(client, csrf, "L1")
+    sha = client.post(f"/api/drafts/{first}/images", content=PNG, headers=csrf).json()["sha"]
+    client.post(f"/api/drafts/{first}/decision", json={"decision": "discard", "operator": "A. Roth"}, headers=csrf)
+    begun = client.post("/api/drafts", json={"name": "L1 2", "images_of": first}, headers=csrf).json()
+    assert [(image["sha"], image["good"]) for image in begun["images"]] == [(sha, False)]
+    lost = client.post("/api/drafts", json={"name": "L3", "images_of": 99}, headers=csrf)
+    assert (lost.status_code, lost.json()["error"]) == (404, "There is no draft 99.")
+    assert "L3" not in [one["name"] for one in client.get("/api/drafts").json()["drafts"]]
+
+
 @pytest.mark.parametrize("path", ["/new?draft=99", "/new?draft=x", "/new?draft=-1", "/report?lot=L9", "/report"])
 def test_what_is_not_there_is_a_page(client, path):
     answer = client.get(path, headers={"Accept": "text/html"})

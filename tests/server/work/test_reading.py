@@ -53,3 +53,10 @@ def test_a_file_of_several_pages_is_refused_in_words(reading, kind):
     assert reading.problem(several) == (
         f"several.{kind.lower()} must hold one picture, got 3 pages or frames: send each as a file of its own."
     )
+
+
+def test_what_was_read_is_counted_in_words(reading):
+    for count, told in ((0, "Nothing was left to read."), (1, "1 image read."), (2, "2 images read.")):
+        for number in range(count):
+            let_in(reading, f"{count}-{number}.png", pages(1, "PNG") + bytes([count, number]))
+        assert reading.read_new(lambda _done, _total: None) == told

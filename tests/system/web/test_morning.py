@@ -48,6 +48,11 @@ def test_a_stop_stands_on_top_and_needs_a_reason(page, parts, served, album):
     expect(page.locator("#checks li").first).to_contain_text(f"Probably defective: {parts.smeared[0]}.")
     page.set_viewport_size({"width": 1366, "height": 768})
     assert in_view(page, "#calibrate"), "also while the checks are long"
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator("#stopped")).to_contain_text(parts.smeared[0])
+    assert in_view(page, "#stopped"), "also where the checks stand below all pictures"
+    photograph(page, album, "draft-stop-phone")
+    page.set_viewport_size({"width": 1366, "height": 768})
     page.locator("#calibrate").click()
     sign(page, "M. Weber", "Calibrate")
     expect(page.locator("#result")).to_be_visible()
@@ -68,7 +73,24 @@ def test_a_stop_stands_on_top_and_needs_a_reason(page, parts, served, album):
     page.locator("#discard").click()
     sign(page, "M. Weber", "Discard")
     expect(page.locator("#decided")).to_contain_text("Discarded")
+    expect(page.locator("#again")).to_be_hidden()
+    expect(page.locator("#choose-link")).to_be_hidden()
+    photograph(page, album, "new-lot-discarded")
     assert served.get("/state")["active"]["name"] == ""
+
+
+def test_after_a_lot_is_discarded_a_new_one_begins_with_its_images(page, parts, served):
+    page.goto(f"/new?draft={served.get('/drafts/1')['id']}")
+    page.locator("#anew").click()
+    expect(page.locator("#name-lot input")).to_have_value(f"{LONG} 2")
+    page.locator("#name-lot").get_by_role("button", name="Begin").click()
+    expect(page.locator(".thumb img")).to_have_count(7)
+    assert page.locator(".thumb .name").all_inner_texts() == [name for name, _ in [*parts.good[:6], parts.smeared]]
+    expect(page.locator("#tally")).to_have_text("0")
+    page.locator("#drop-draft").click()
+    sign(page, "M. Weber", "Discard")
+    expect(page.locator("#begin")).to_be_visible()
+    assert served.get("/drafts")["drafts"] == []
 
 
 def test_after_a_lot_is_accepted_old_parts_are_judged_again(page, parts, served, album):
@@ -137,6 +159,8 @@ def test_the_list_is_searched_and_narrowed(page, parts):
     expect(rows).to_have_count(1)
     page.locator("#search").fill("no such part")
     expect(page.locator("#nothing")).to_be_visible()
+    below, above = (page.locator(each).bounding_box()["y"] for each in ("#nothing", "#show"))
+    assert below - above < 100, "where the list would begin"
     page.locator("#search").fill("")
     page.locator("#show").select_option("fail")
     expect(rows).to_have_count(0)
@@ -144,7 +168,39 @@ def test_the_list_is_searched_and_narrowed(page, parts):
     expect(rows).to_have_count(3)
 
 
-def test_the_report_is_complete_on_paper(page, served, album):
+def test_what_is_written_on_the_curve_stays_on_it(page, served):
+    page.goto("/lots")
+    text = page.locator("#detail-self-test svg.curve .limit-text")
+    expect(text).to_have_text("9 in 10 found")
+    beyond = text.evaluate(
+        "text => text.getBBox().x + text.getBBox().width - text.ownerSVGElement.viewBox.baseVal.width"
+    )
+    assert beyond <= 0, "in pixels"
+    assert served.get("/lots")["lots"]
+
+
+def test_a_broken_promise_is_one_sentence_and_advice_on_demand(page, served, album):
+    def broken(route):
+        answer = route.fetch()
+        told = "26 of 40 parts were rejected, and at most 31.2% was promised. If they are good, calibrate again."
+        route.fulfill(response=answer, json={**answer.json(), "promise": told})
+
+    page.route("**/api/state", broken)
+    page.goto("/lots")
+    band = page.locator("#promise")
+    expect(band.locator("summary")).to_have_text(
+        "26 of 40 parts were rejected, and at most 31.2% was promised. What to do?"
+    )
+    expect(band.locator("p")).to_be_hidden()
+    band.locator("summary").click()
+    expect(band.locator("p")).to_have_text("If they are good, calibrate again.")
+    expect(band.locator("p")).to_be_visible()
+    photograph(page, album, "promise")
+    page.unroute("**/api/state")
+    assert served.get("/state")["promise"] is None
+
+
+def test_the_report_is_complete_on_paper(page, parts, served, album):
     page.goto("/report?lot=2026-46%20B")
     expect(page.locator("h1")).to_have_text("Report on lot 2026-46 B")
     photograph(page, album, "report")
@@ -158,6 +214,7 @@ def test_the_report_is_complete_on_paper(page, served, album):
         "4 parts: 4 passed, 0 failed",
         "accepted lot 2026-46 B",
         "Decisions",
+        ", ".join(sorted(name for name, _ in parts.good[:8])),
     ):
         assert expected in text, expected
     for control in ("Print or save as PDF", "Queue", "Judge parts"):

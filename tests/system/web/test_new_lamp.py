@@ -190,7 +190,7 @@ def the_lot_is_calibrated_and_accepted(page, station, look):
 def parts_are_judged_again_and_decided(page, station, morning, look):
     offered = UNDER + len(morning.bad)
     expect(page.locator("#again")).to_contain_text(
-        f"Judge again: {offered} parts that the station's own reference had judged since today"
+        re.compile(rf"Judge again: {offered} parts that the station's own reference had judged since \d\d:\d\d")
     )
     page.locator("#again").click()
     look("again")

@@ -21,7 +21,7 @@ from sparcal.server.web.api.models.drafts import (
     DraftSummary,
     FromConfirmedBody,
     MarksBody,
-    NewDraftBody,
+    NewLotBody,
     UploadAnswer,
 )
 from sparcal.server.web.api.models.fields import RecordId, ShaPath
@@ -70,11 +70,13 @@ def draft_answer(here: Context, draft: int) -> DraftAnswer:
 
 
 @router.post("/drafts", status_code=201)
-def create_draft(body: NewDraftBody, here: Here) -> DraftAnswer:
+def create_draft(body: NewLotBody, here: Here) -> DraftAnswer:
     """Begin a new lot."""
     lots.require_new(here.station, body.name)
     with here.database.write() as connection:
         draft = drafts.create(connection, body.name)
+        if body.images_of is not None:
+            drafts.copy_images(connection, body.images_of, draft, limit=here.settings.limits.draft_images)
     return draft_answer(here, draft)
 
 

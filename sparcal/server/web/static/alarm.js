@@ -8,8 +8,14 @@ listen((state) => {
   alarm = state.alarm;
   find("#alarm").hidden = !alarm;
   find("#promise").hidden = Boolean(alarm) || !state.promise;
-  find("#promise").textContent = state.promise ?? "";
+  const [, told, advice] = /^(.*?\.) (?=[A-Z])(.*)$/.exec(state.promise ?? "") ?? [null, state.promise ?? "", ""];
+  find("#promise summary").textContent = `${told} What to do?`;
+  find("#promise p").textContent = advice;
   if (alarm && other) show();
+  // Who is at work on the lot that it asks for needs the room, not the parts and buttons once more; so, on a phone, does who is at work on another.
+  const draft = location.pathname === "/new" ? new URLSearchParams(location.search).get("draft") : null;
+  find("#alarm").classList.toggle("brief", draft !== null && draft === String(alarm?.draft));
+  find("#alarm").classList.toggle("beside", draft !== null);
   makeRoom();
 });
 
@@ -22,7 +28,7 @@ function makeRoom() {
   document.documentElement.style.setProperty("--bands", `${Math.ceil(above)}px`);
 }
 const watcher = new ResizeObserver(makeRoom);
-for (const band of document.querySelectorAll("#strip, #earlier")) watcher.observe(band);
+for (const band of document.querySelectorAll("#strip, #earlier, #promise")) watcher.observe(band);
 
 function show() {
   const since = new Date(alarm.since);
@@ -33,9 +39,6 @@ function show() {
   find("#alarm-draft").hidden = alarm.draft !== null;
   find("#alarm-go").hidden = alarm.draft === null;
   find("#alarm-go").href = `/new?draft=${alarm.draft}`;
-  // Who is at work on the lot that it asks for needs the room, not the parts and buttons once more.
-  const here = location.pathname === "/new" && new URLSearchParams(location.search).get("draft") === String(alarm.draft);
-  find("#alarm").classList.toggle("brief", here);
 }
 
 find("#alarm-draft").addEventListener("click", async () => {

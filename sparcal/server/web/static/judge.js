@@ -110,7 +110,9 @@ function showReferences(known) {
 }
 
 function showCounts({ counts, waiting }) {
-  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"], ["looked at", counts.confirmed + counts.overruled, "", "parts that somebody has found good or defective"], ["against the station", counts.overruled, "", "parts that somebody has found to be otherwise than judged"]];
+  const items = [["judged", counts.scored, ""], ["pass", counts.passed, "pass"], ["fail", counts.failed, "fail"]];
+  const looked = counts.confirmed + counts.overruled;
+  if (looked) items.push(["looked at", looked, "", "parts that somebody has found good or defective"], ["against the station", counts.overruled, "", "parts that somebody has found to be otherwise than judged"]);
   if (counts.errors) items.push(["not scored", counts.errors, "fail"]);
   if (waiting) items.push(["waiting", waiting, ""]);
   if (refusedFiles) items.push(["refused", refusedFiles, "fail", "files of the watched folder that cannot be judged: named below the parts"]);

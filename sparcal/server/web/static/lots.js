@@ -29,6 +29,7 @@ async function load() {
   find("#table").hidden = lots.length === 0;
   find("#compare").hidden = lots.length < 2;
   find("#own").disabled = !active;
+  find("#own").hidden = lots.length === 0;
   const cell = (label, ...content) => make("td", { "data-label": label, class: ["Good parts", "Passed", "Failed"].includes(label) ? "number" : "" }, ...content);
   find("#lots").replaceChildren(...lots.map((lot) => make("tr", { class: lot.name === active ? "active" : "" },
     cell("Lot", make("button", { class: "quiet wrap", onclick: () => show(lot.name) }, lot.name)),

@@ -1,5 +1,5 @@
 // New lot: name, images, marks, checks, calibration, before and after, decision.
-import { acceptImages, api, attempt, duration, find, listen, make, number, percent, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
+import { acceptImages, api, attempt, clock, duration, find, isToday, listen, make, namedLot, number, percent, reference, refresh, say, shortcut, signature, signed, when } from "/static/station.js";
 import { histogram } from "/static/plots.js";
 import { showChecks } from "/static/checks.js";
 import { showSelfTest } from "/static/selftest.js";
@@ -35,6 +35,11 @@ find("#calibrate").addEventListener("click", async () => {
 });
 find("#cancel").addEventListener("click", () => attempt(async () => { await api("POST", `/jobs/${draft.job.id}/cancel`); await refresh(); }));
 find("#drop-draft").addEventListener("click", () => decide("discard", "Discard this draft?"));
+find("#anew").addEventListener("click", async () => {
+  const name = await namedLot(`It begins with the images of lot ${draft.name}. Mark those that somebody has looked at and found good.`, `${draft.name} 2`);
+  if (!name) return;
+  await attempt(async () => { location.assign(`/new?draft=${(await api("POST", "/drafts", { name, images_of: draft.id })).id}`); });
+});
 find("#accept").addEventListener("click", () => decide("accept", `Accept lot ${draft.name}: it judges from now on.`));
 find("#keep").addEventListener("click", () => decide("keep", "Keep the old reference?"));
 find("#discard").addEventListener("click", () => decide("discard", `Discard lot ${draft.name}?`));
@@ -123,6 +128,9 @@ function showMarks() {
   showChecks(find("#checks"), checks);
   if (draft.checking && !checks.length) find("#checks").append(make("li", {}, make("span", { class: "chip look" }, "…"), make("p", {}, "Checking the marked images.")));
   if (draft.checks?.problem) find("#checks").prepend(make("li", { class: "stop" }, make("span", { class: "chip stop" }, "stop"), make("p", {}, draft.checks.problem)));
+  const stop = checks.find((check) => check.verdict === "stop");
+  find("#stopped").textContent = stop ? `Stop. ${stop.plain ?? stop.sentence}` : "";  // where the checks are out of view
+  find("#calibrate").classList.toggle("main", !stop);
   const ready = count >= FEWEST && count <= MOST;
   find("#calibrate").disabled = !ready;
   const failed = draft.job && ["failed", "cancelled", "interrupted"].includes(draft.job.state) ? draft.job.message : "";
@@ -138,7 +146,7 @@ function thumb(image, i, odd) {
     class: `thumb${strange ? " odd" : ""}`, "data-sha": image.sha, "aria-pressed": String(image.good),
     disabled: image.state === "refused", onclick: () => toggle(image),
     "aria-label": `${image.name}${image.good ? ", verified good" : ""}${strange ? ", odd one out" : ""}`,
-  }, picture, make("span", { class: "label" }, make("span", { class: "name", title: image.name }, strange ? "Odd one out" : image.name), i < 9 ? make("kbd", { "aria-hidden": "true" }, String(i + 1)) : null));
+  }, picture, strange ? make("span", { class: "mark" }, "Odd one out") : null, make("span", { class: "label" }, make("span", { class: "name", title: image.name }, image.name), i < 9 ? make("kbd", { "aria-hidden": "true" }, String(i + 1)) : null));
 }
 
 function showProgress() {
@@ -150,10 +158,12 @@ function showProgress() {
 }
 
 function showResult() {
-  const decided = { accepted: "Accepted: this lot judges now.", kept: "The old reference was kept.", discarded: "Discarded." }[draft.state];
+  const decided = { accepted: "Accepted: this lot judges now.", kept: "The old reference was kept: nothing has changed.", discarded: "Discarded: nothing has changed." }[draft.state];
   find("#decide").hidden = Boolean(decided);
   find("#decided").hidden = !decided;
   find("#decided").textContent = decided ?? "";
+  find("#decided").className = `notice ${draft.state === "accepted" ? "good" : "plain"}`;
+  find("#anew").hidden = draft.state === "accepted";
   find("#after").hidden = !decided;
   find("#plain").hidden = Boolean(decided);
   find("#report-link").href = `/report?lot=${encodeURIComponent(draft.name)}`;
@@ -170,7 +180,7 @@ function showResult() {
   showChecks(find("#stops"), stops);
   find("#accept").classList.toggle("main", !stops.length);
   find("#plain").textContent = stops.length
-    ? "Do not accept this lot before you have looked at what stands above."
+    ? "Do not accept this lot before you have looked at what stands above. If you discard it, a new lot can begin with the same images."
     : `${evidence(result)} ${result.helps ? "Look at the parts below, and accept the lot." : "Keep the old reference, or show more good parts."}`;
   find("#sentence").textContent = result.sentence;
   showSelfTest(find("#self-test"), result.self_test, result.planted_page ? `/planted?lot=${encodeURIComponent(draft.name)}` : null);
@@ -238,7 +248,7 @@ async function offerAgain() {
   const offer = before === undefined || active.name !== draft.name ? null : await api("GET", `/inspection/again?${new URLSearchParams({ lot: before, since })}`);
   find("#again").hidden = find("#choose-link").hidden = !offer?.images;
   find("#choose-link").href = `/judge?${new URLSearchParams({ lot: before ?? "" })}`;
-  find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged${since ? ` since ${when(since)}` : ""}` : "";
+  find("#again").textContent = offer?.images ? `Judge again: ${offer.images} part${offer.images === 1 ? "" : "s"} that ${reference(before)} had judged${since ? ` since ${isToday(new Date(since)) ? clock(since) : when(since)}` : ""}` : "";
   find("#again").onclick = () => attempt(async () => {
     const operator = await signed(`Judge ${offer.images} parts again with lot ${draft.name}?`, { button: "Judge again", note: `The verdicts of ${reference(before)} stay on record beside the new ones.` });
     if (!operator) return;

@@ -28,6 +28,14 @@ function keepDrawn(svg, most, paint) {
   return paint(room);
 }
 
+// A few values along an axis, as people count: multiples of 1, 2 or 5 and a power of ten.
+function roundValues(from, to) {
+  const rough = (to - from) / 6, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+  const first = Math.ceil(from / step);
+  return Array.from({ length: Math.floor(to / step) - first + 1 }, (_, i) => (first + i) * step);
+}
+
 // groups: [{ values, className }]; returns the function that moves the threshold line.
 export function histogram(svg, groups, options) {
   let threshold = null;
@@ -61,9 +69,9 @@ function drawHistogram(svg, W, groups, { label, digits = 4, range = [], axes = f
     });
   });
   svg.append(draw("line", { class: "axis", x1: 0, x2: W, y1: BASE, y2: BASE }));
-  for (let i = 0; i <= 4; i += 1) {
-    const value = from + (i / 4) * (to - from);
-    svg.append(draw("text", { x: (i / 4) * W, y: BASE + BELOW + 30, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle" }, String(Number(value.toPrecision(digits - 1)))));
+  for (const value of roundValues(from, to)) {
+    const place = x(value);
+    svg.append(draw("text", { x: place, y: BASE + BELOW + 30, "text-anchor": place < 24 ? "start" : place > W - 24 ? "end" : "middle" }, String(Number(value.toPrecision(6)))));
   }
   if (axes) {
     svg.append(draw("text", { class: "axis-title", x: W / 2, y: BASE + BELOW + 56, "text-anchor": "middle" }, "score: higher is more anomalous"));
@@ -156,7 +164,10 @@ function drawCurve(svg, w, sizes, { label, a90, curve }) {
     svg.append(draw("circle", { class: "curve-dot", cx: x(each.size), cy: y(each.found / each.planted), r: 5 }));
     svg.append(draw("text", { x: x(each.size), y: h - bottom + 20, "text-anchor": "middle" }, String(Number(each.size.toPrecision(2)))));
   }
-  if (a90) svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }));
+  if (a90) {
+    const late = x(a90) > w - 130;
+    svg.append(draw("line", { class: "limit", x1: x(a90), x2: x(a90), y1: top, y2: h - bottom }), draw("text", { class: "limit-text", x: x(a90) + (late ? -7 : 7), y: h - bottom - 8, "text-anchor": late ? "end" : "start" }, "9 in 10 found"));
+  }
   svg.append(draw("text", { class: "axis-title", x: (w + left) / 2, y: h - 6, "text-anchor": "middle" }, "size of the defect in pixels"));
   svg.append(draw("text", { class: "axis-title", x: -(h - bottom + top) / 2, y: 0, transform: "rotate(-90)", "text-anchor": "middle" }, "found"));
 }

@@ -13,9 +13,9 @@ export function showSelfTest(place, test, page) {
   place.replaceChildren(
     make("h2", {}, "Planted defects"),
     make("p", { class: "verdict-line" }, sentence),
-    make("div", { class: "found" }, test.before === null || test.before === undefined ? null : bar("before", test.before, test.planted), bar("after", test.found, test.planted)),
-    kinds.length ? make("ul", { class: "kinds" }, ...kinds.map(([kind, [found, planted]]) => make("li", {}, make("span", {}, kind), make("strong", { class: "number" }, `${found} of ${planted}`)))) : null,
-    sizes.length ? make("figure", { class: "curve-figure" }, curve, make("figcaption", { class: "soft small" }, "Dots: planted defects of about that size, faint ones included. Line: the chance of being found.")) : null,
+    make("div", { class: "tested" }, make("div", { class: "stack" }, make("div", { class: "found" }, test.before === null || test.before === undefined ? null : bar("before", test.before, test.planted), bar("after", test.found, test.planted)),
+      kinds.length ? make("ul", { class: "kinds" }, ...kinds.map(([kind, [found, planted]]) => make("li", {}, make("span", {}, kind), make("strong", { class: "number" }, `${found} of ${planted}`)))) : null),
+    sizes.length ? make("figure", { class: "curve-figure" }, curve, make("figcaption", { class: "soft small" }, "Dots: planted defects of about that size, faint ones included. Line: the chance of being found.")) : null),
   );
   if (page) place.append(make("p", {}, make("a", { href: page }, "Every planted defect, found and missed")));
   if (sizes.length) detectionCurve(curve, sizes, { label: "Share of planted defects found, by size", a90: test.a90, curve: test.curve });

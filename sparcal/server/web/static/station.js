@@ -241,6 +241,8 @@ async function showQueue() {
         ["failed", "cancelled", "interrupted"].includes(job.state) ? make("button", { onclick: () => act(job, "retry") }, "Try again") : null))));
 }
 
+const KEYS = { " ": "Space", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" };  // as they stand on a keyboard
+
 // Shortcuts: one table per page, shown on "?"; none acts while somebody types, and a slider keeps its arrows.
 // A key that decides can be switched off, and waits a moment: more letters so soon come from a scanner, not from a hand.
 const SCANNER_MS = 120;
@@ -270,7 +272,7 @@ document.addEventListener("keydown", (event) => {
 shortcut("?", "this list", () => {
   find("#single-keys").checked = keysDecide();
   find("#help tbody").replaceChildren(...[...shortcuts].map(([key, { meaning }]) =>
-    make("tr", {}, make("td", {}, make("kbd", {}, key === " " ? "Space" : key)), make("td", {}, meaning))));
+    make("tr", {}, make("td", {}, make("kbd", {}, KEYS[key] ?? key.toUpperCase())), make("td", {}, meaning))));
   find("#help").showModal();
 });
 shortcut("j", "go to Judge", () => location.assign("/judge"));

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from sparcal.calibration.defaults import FALSE_REJECT
 from sparcal.server.data.corrections import CHOSEN_BY_EVIDENCE, offered_corrections
-from sparcal.server.web.api.models.fields import LotName, Model, Reason, Sha, Signed
+from sparcal.server.web.api.models.fields import LARGEST_ID, LotName, Model, Reason, Sha, Signed
 from sparcal.server.web.api.models.jobs import JobAnswer
 
 
@@ -34,6 +34,14 @@ class NewDraftBody(Model):
     """A lot to be calibrated."""
 
     name: LotName
+
+
+class NewLotBody(NewDraftBody):
+    """A lot to be calibrated that can begin with images the station holds already."""
+
+    images_of: int | None = Field(
+        None, ge=1, le=LARGEST_ID, description="An earlier draft, whose images this one begins with; none is marked."
+    )
 
 
 class MarksBody(Model):
