@@ -75,6 +75,7 @@ def score(
         found = [] if watch else find_images(images)
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         service = LotInService(opened, lot)
+        _tell_stopped(service.lot)
     from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
 
     use_cores()
@@ -93,6 +94,19 @@ def score(
         tell(worst_first(rows), results, as_json, service.lot)
     if not there or any(row["verdict"] == "error" for row in rows):
         raise typer.Exit(1)
+
+
+def _tell_stopped(own: Lot) -> None:
+    """Where no lot is active because a check stopped the last one, say so: its verdicts are what somebody waits for."""
+    if own.name is not None:
+        return
+    last = own.station.folder.read_lots()[-1:]
+    if last and last[0]["verdict"] == "stop":
+        name = last[0]["name"]
+        say(
+            f"Lot {name} was calibrated and does not judge, because a check says stop: "
+            f"sparcal show {own.station.path} --lot {name!r} tells which."
+        )
 
 
 def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, *, local: bool = True) -> None:
@@ -193,8 +207,8 @@ def _too_many(rows: Sequence[dict[str, object]], judge: Judge) -> str:
     promise = None if limit is None else check_promise(limit, judged, failed)
     if failed < judged and (promise is None or not promise.contradicted):
         return ""
-    many = "All" if failed == judged else f"{failed} of {judged}"
-    return f"{many} fail: if the parts are good, the lamp, the camera or the fixture has changed. Then calibrate a lot."
+    again = "a lot" if judge.name is None else "a new lot"
+    return f"If the parts are good, the lamp, the camera or the fixture has changed: calibrate {again}."
 
 
 def _counted(rows: Sequence[dict[str, object]]) -> str:
