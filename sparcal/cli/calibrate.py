@@ -132,7 +132,7 @@ def check_rows(checks: Sequence[Check], said: Sequence[str]) -> list[dict[str, o
     for check in checks:
         names = [Path(image).name for image in check.images]
         plain = plain_sentence(check.name, check.verdict, check.sentence, names)
-        measured = _with_short_names(check.sentence, check.images)
+        measured = with_short_names(check.sentence, check.images)
         more = "" if check.verdict == "ok" or plain == check.sentence else f" {_news(measured, said)}"
         rows.append(
             {"check": check_title(check.name), "verdict": check.verdict, "what it means": f"{plain}{more}".strip()}
@@ -140,7 +140,7 @@ def check_rows(checks: Sequence[Check], said: Sequence[str]) -> list[dict[str, o
     return rows
 
 
-def _with_short_names(sentence: str, images: Sequence[str]) -> str:
+def with_short_names(sentence: str, images: Sequence[str]) -> str:
     """The sentence with the names of files for their paths, unless two would then be called the same."""
     names = [Path(image).name for image in images]
     if len(set(names)) < len(names):
