@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-NAMED = 4  # parts that a plain sentence names; the measured one names them all
+_NAMED = 4  # parts that a plain sentence names; the measured one names them all
 _TITLES = {
     "number": "Number of parts",
     "duplicates": "The same part twice?",
@@ -65,5 +65,5 @@ def plain_sentence(name: str, verdict: str, sentence: str, images: Sequence[str]
         words = "No, these parts look like the training parts."
     if words is None or ("{parts}" in words and not images):
         return sentence
-    more = f" and {len(images) - NAMED} more" if len(images) > NAMED else ""
-    return words.format(parts=", ".join(images[:NAMED]) + more, it="it" if len(images) == 1 else "them")
+    more = f" and {len(images) - _NAMED} more" if len(images) > _NAMED else ""
+    return words.format(parts=", ".join(images[:_NAMED]) + more, it="it" if len(images) == 1 else "them")

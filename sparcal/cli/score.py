@@ -68,17 +68,15 @@ def score(
     from sparcal.station.in_service import LotInService
     from sparcal.station.station import Station
 
-    if engine not in ("local", "ray"):
-        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
-    check_call(images, out, watch, idle, local=engine == "local")
+    check_call(images, out, watch, idle, engine)
     with wrong_call():
         found = [] if watch else find_images(images)
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         service = LotInService(opened, lot)
-        _tell_stopped(service.lot)
     from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
 
     use_cores()
+    _tell_stopped(service.lot)
     with wrong_call():
         wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         results = None if out is None else Results(out, service.lot, wanted, mixed=watch)
@@ -109,8 +107,11 @@ def _tell_stopped(own: Lot) -> None:
         )
 
 
-def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, *, local: bool = True) -> None:
+def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, engine: str = "local") -> None:
     """Refuse options that do not go together."""
+    if engine not in ("local", "ray"):
+        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
+    local = engine == "local"
     if watch:
         file_path(images[0], "What is watched")
     if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or not local):
