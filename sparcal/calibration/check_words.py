@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_NAMED = 4  # parts that a plain sentence names; the measured one names them all
 _TITLES = {
     "number": "Number of parts",
     "duplicates": "The same part twice?",
@@ -22,13 +23,13 @@ _PLAIN = {
     ("number", "ok"): "Enough parts to calibrate.",
     ("number", "look"): "Few parts: show more if you can.",
     ("duplicates", "ok"): "No, every picture shows a part of its own.",
-    ("duplicates", "stop"): "{parts} cannot count: the same part twice, or one the station was fitted on. Take it out.",
+    ("duplicates", "stop"): "The same part twice, or one that the station was fitted on: {parts}. Show each part once.",
     ("alignment", "ok"): "The parts lie where the training parts lay.",
     ("alignment", "look"): "The parts lie a little differently: compare fixture and camera.",
-    ("alignment", "stop"): "{parts}: not where the training parts lay. Take it out, or put the fixture right.",
+    ("alignment", "stop"): "Not where the training parts lay: {parts}. Put fixture and camera right, or take {it} out.",
     ("odd one out", "ok"): "No part stands out from the others.",
     ("odd one out", "look"): "Look at {parts} for a defect, or show more parts like it.",
-    ("odd one out", "stop"): "Probably defective: {parts}. Look at it, and calibrate without it.",
+    ("odd one out", "stop"): "Probably defective: {parts}. Look at {it}, and calibrate without {it}.",
     ("shift", "ok"): "Yes, and that is what calibrating is for.",
     ("removed", "ok"): "Differences that are no defects are evened out.",
     ("removed", "look"): "The parts differ in different ways: show more of each kind.",
@@ -40,15 +41,15 @@ _PLAIN = {
     ("benefit", "ok"): "The lot uses what found the most.",
     ("benefit", "look"): "Calibrating does not help: the station's own reference is as good.",
     ("alone", "ok"): "No, each part has another like it.",
-    ("alone", "look"): "Different all over: {parts}. If it is good, show another one like it.",
+    ("alone", "look"): "Different all over: {parts}. If good, show another one like {it}.",
     ("self-test", "ok"): "Most of them are.",
     ("self-test", "look"): "Too few are found, or too few parts were there to try: show more good parts.",
     ("threshold", "ok"): "The threshold keeps what was asked for.",
     (
         "threshold",
         "look",
-    ): "Too few parts to promise what was asked for, so the threshold is a careful guess. With 8 parts "
-    "that is usual; 19 are enough for the default of 5 %.",
+    ): "Too few parts to promise what was asked for, so the threshold is a careful guess. 19 parts are "
+    "enough for the default of 5 %; with fewer that is usual.",
 }
 
 
@@ -64,4 +65,5 @@ def plain_sentence(name: str, verdict: str, sentence: str, images: Sequence[str]
         words = "No, these parts look like the training parts."
     if words is None or ("{parts}" in words and not images):
         return sentence
-    return words.format(parts=", ".join(images))
+    more = f" and {len(images) - _NAMED} more" if len(images) > _NAMED else ""
+    return words.format(parts=", ".join(images[:_NAMED]) + more, it="it" if len(images) == 1 else "them")

@@ -185,11 +185,11 @@ def check_energy(left_out: LeftOut | None, correction: str) -> Check:
     h, w = left_out.removed.shape
     top = int(left_out.removed.flatten().argmax())
     facts = (
-        f"{lot:.0%} of what tells a part of the lot from the others is removed, most in row {top // w + 1} of {h}, column "
-        f"{top % w + 1} of {w}, and {own:.0%} of what tells training parts apart"
+        f"of the differences between parts of the lot {lot:.0%} is evened out, most in row {top // w + 1} of {h} and column "
+        f"{top % w + 1} of {w} of the heat map's cells, of those between training parts {own:.0%}"
     )
     if lot < own:
-        return Check("removed", lot, "look", f"The parts do not agree in how they deviate: {facts}.")
+        return Check("removed", lot, "look", f"The parts do not agree in how they differ from each other: {facts}.")
     return Check("removed", lot, "ok", f"{facts[0].upper()}{facts[1:]}.")
 
 

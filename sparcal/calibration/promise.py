@@ -53,7 +53,7 @@ def check_promise(threshold: Threshold, judged: int, rejected: int) -> PromiseCh
     if promised is None:
         return PromiseCheck(judged, rejected, None, 0.0, False, "This threshold promises no false-reject rate.")
     stake = stake_against(promised, judged, rejected)
-    facts = f"{rejected} of {judged} parts were rejected, and at most {promised:.1%} of good parts was promised"
+    facts = f"{rejected} of {judged} parts were rejected, where at most {promised:.1%} of good parts were promised"
     if stake >= 1 / SLIP:
         sentence = (
             f"{facts}: chance does not explain that. If the rejected parts are good, or look alike all over, the lot has "

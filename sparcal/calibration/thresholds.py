@@ -198,8 +198,8 @@ def _from_one(scores: Floats, whose: Basis, rate: float) -> Threshold:
     )
     if reaches:
         sentence = (
-            f"At most {_percent(rate)} of good parts are rejected on average, and {most:.1%} in 19 of 20 cases, if they are like "
-            f"the {parts}."
+            f"At most {_percent(rate)} of good parts are rejected on average, and at most {most:.1%} in 19 of 20 cases, if they "
+            f"are like the {parts}."
         )
     else:
         sentence = (
@@ -240,8 +240,8 @@ def _from_lot(own: Floats, lot: Floats, rate: float, differ: float, counted: Flo
         supported, most = 1 - below / (k + 1), ceiling(k, below) if below else 1.0
         sentence += (
             f"about {_percent(rate)} of good parts are rejected on average, if their scores spread like these and like the "
-            f"station's; without that assumption {k} samples support {supported:.1%} on average and {most:.0%} in 19 of "
-            "20 lots."
+            f"station's. Without that assumption {k} parts promise less: at most {supported:.1%} on average, and at most "
+            f"{most:.0%} in 19 of 20 lots."
         )
     if floor > value:
         sentence += (
@@ -257,7 +257,7 @@ def _percent(share: float) -> str:
 
 
 def _kept(rate: float, most: float) -> str:
-    return f"at most {_percent(rate)} of good parts are rejected on average, and {most:.1%} in 19 of 20 lots."
+    return f"at most {_percent(rate)} of good parts are rejected on average, and at most {most:.1%} in 19 of 20 lots."
 
 
 def _order_statistic(scores: Floats, rate: float) -> tuple[float, bool, float]:

@@ -28,15 +28,18 @@ def register(app: typer.Typer) -> None:
 
 def list_experiments(as_json: Json = False) -> None:
     """The experiments that come with the package. Run one with sparcal bench run NAME."""
-    from sparcal.bench.experiments import experiment_titles
+    from sparcal.bench.experiments import experiment_datasets, experiment_titles
 
-    rows = [{"name": name, "title": title} for name, title in experiment_titles().items()]
+    needed = experiment_datasets()
+    rows = [
+        {"name": name, "data": ", ".join(needed[name]), "title": title} for name, title in experiment_titles().items()
+    ]
     if as_json:
         print_json(rows)
     else:
         print_table(rows, title="Experiments")
         print_sentence(
-            "Run one with sparcal bench run NAME; demo needs no data. sparcal bench datasets says where the data is."
+            "Run one with sparcal bench run NAME; demo renders its data. sparcal bench datasets says where to get the others."
         )
 
 

@@ -130,11 +130,22 @@ def check_rows(checks: Sequence[Check], said: Sequence[str]) -> list[dict[str, o
     for check in checks:
         names = [Path(image).name for image in check.images]
         plain = plain_sentence(check.name, check.verdict, check.sentence, names)
-        more = "" if check.verdict == "ok" or plain == check.sentence else f" {_news(check.sentence, said)}"
+        measured = with_short_names(check.sentence, check.images)
+        more = "" if check.verdict == "ok" or plain == check.sentence else f" {_news(measured, said)}"
         rows.append(
             {"check": check_title(check.name), "verdict": check.verdict, "what it means": f"{plain}{more}".strip()}
         )
     return rows
+
+
+def with_short_names(sentence: str, images: Sequence[str]) -> str:
+    """The sentence with the names of files for their paths, unless two would then be called the same."""
+    names = [Path(image).name for image in images]
+    if len(set(names)) < len(names):
+        return sentence
+    for image, name in sorted(zip(images, names, strict=True), key=lambda pair: -len(pair[0])):
+        sentence = sentence.replace(image, name)
+    return sentence
 
 
 def _news(sentence: str, said: Sequence[str]) -> str:
@@ -146,18 +157,25 @@ def _news(sentence: str, said: Sequence[str]) -> str:
 
 def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
     tell_nameless(lot.record.operator)
-    stopped = [check.name for check in lot.record.checks if check.verdict == "stop"]
+    stopped = stopping(lot.record.checks)
     if not stopped:
         print_sentence(
             f"Lot {lot.name} judges from now on." if active else f"Lot {lot.name} is written but does not judge yet."
         )
         return
-    which = f"{', '.join(stopped)} {'says' if len(stopped) == 1 else 'say'} stop"
     if active:
-        print_sentence(f"Lot {lot.name} judges from now on, as you insisted, although {which}.")
+        print_sentence(f"Lot {lot.name} judges from now on, as you insisted, although {stopped}.")
         return
     print_sentence(
-        f"Lot {lot.name} is written but does not judge, because {which}: look at the parts that the checks name, then "
-        f"calibrate again without them under another name. To judge with it all the same: sparcal lots {station} "
+        f"Lot {lot.name} is written but does not judge, because {stopped}: do as the table of checks says, then "
+        f"calibrate again under another name. To judge with it all the same: sparcal lots {station} "
         f"--activate {lot.name!r}."
     )
+
+
+def stopping(checks: Sequence[Check]) -> str:
+    """Which checks say stop, by the titles that the table gives them; nothing where none does."""
+    from sparcal.calibration.check_words import check_title
+
+    titles = [f'"{check_title(check.name)}"' for check in checks if check.verdict == "stop"]
+    return f"{' and '.join(titles)} {'says' if len(titles) == 1 else 'say'} stop" if titles else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparcal.cli.calibrate import with_short_names
 from sparcal.cli.console import print_json, print_sentence, progress, say, tell_nameless, use_cores, wrong_call
 from sparcal.cli.options import Device, Json, NewRuntime, OperatorName, WeightsFile
 from sparcal.cli.self_test import tell_self_test
@@ -108,12 +109,12 @@ def _tell(fitted: Station, *, of_runtimes: bool) -> None:
         print_sentence(fitted.record.runtime_sentence)
     for check in fitted.record.checks:
         if check.verdict != "ok":
-            print_sentence(f"{check.name}: {check.sentence}")
+            print_sentence(with_short_names(check.sentence, check.images))
     print_sentence(fitted.own().threshold.sentence)
     if tested is not None:
         tell_self_test(tested)
     print_sentence(
-        "It judges with its own reference until a lot is calibrated: sparcal calibrate STATION NORMALS --lot NAME."
+        f"It judges with its own reference until a lot is calibrated: sparcal calibrate {station} NORMALS --lot NAME."
     )
 
 

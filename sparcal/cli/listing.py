@@ -75,7 +75,9 @@ def corrections(as_json: Json = False) -> None:
     rows = []
     for name, entry in CORRECTIONS.items():
         settings = ", ".join(f"{field}={value!r}" for field, value in entry.settings.items())
-        rows.append({"name": name, "settings": settings, "title": entry.title, "what": _first_sentence(entry.kind)})
+        removes = entry.removes or "nothing"
+        what = {"removes": removes, "what": _first_sentence(entry.kind)}
+        rows.append({"name": name, "settings": settings, "title": entry.title, **what})
     _show(_with_packages(rows, plugin_packages("sparcal.corrections", OWN_CORRECTIONS)), as_json)
 
 

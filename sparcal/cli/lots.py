@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -169,6 +169,7 @@ def show(
             opened.set_threshold(name, wanted, operator=operator)
             tell_nameless(operator)
         shown = opened.own() if name is None else opened.lot(name)
+        moved = "" if threshold is None else _moved(shown)
         chance = _chance_at(shown, defect_size, defect_contrast)
         rows = opened.compare(shown.name, against) if against is not None else []
     if against is not None:
@@ -176,7 +177,7 @@ def show(
     elif as_json:
         print_json(_for_machines(opened, shown) | ({} if chance is None else {"chance_at_size": chance}))
     else:
-        _for_people(opened, shown, _chance_in_words(defect_size, defect_contrast, chance))
+        _for_people(opened, shown, [moved, _chance_in_words(defect_size, defect_contrast, chance)])
 
 
 def _for_machines(station: Station, lot: Lot) -> dict[str, Any]:
@@ -186,14 +187,29 @@ def _for_machines(station: Station, lot: Lot) -> dict[str, Any]:
     return {**lot.record.to_json(), **limits, **effect, **given}
 
 
-def _for_people(station: Station, lot: Lot, chance: str) -> None:
+def _moved(lot: Lot) -> str:
+    """What setting a threshold has come to."""
+    now, calibrated = lot.threshold.value, lot.record.image_threshold.value
+    where = (
+        "as it was calibrated" if lot.threshold == lot.record.image_threshold else f"calibrated was {calibrated:.4g}"
+    )
+    return f"From now on the threshold is {now:.4g}, {where}: it {lot.effect_of(now).sentence}."
+
+
+def _for_people(station: Station, lot: Lot, asked: Sequence[str]) -> None:
+    """One lot in full.
+
+    Args:
+        asked: the answers to what was asked for; empty ones are left out.
+    """
     record = lot.record
-    print_sentence(f"{lot.title}, made {record.created}{f' by {record.operator}' if record.operator else ''}.")
+    made = f"{record.created[:10]} {record.created[11:16]} UTC"
+    print_sentence(f"{lot.title}, made {made}{f' by {record.operator}' if record.operator else ''}.")
+    for answer in filter(None, asked):
+        print_sentence(answer)
     if lot.name is None:
         tell_left_out(station)
     tell_lot(lot)
-    if chance:
-        print_sentence(chance)
     print_table(
         _histogram(record.image.histogram(), lot.threshold.value), title="Scores of good parts behind the threshold"
     )

@@ -67,9 +67,7 @@ def score(
     from sparcal.station.in_service import LotInService
     from sparcal.station.station import Station
 
-    if engine not in ("local", "ray"):
-        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
-    check_call(images, out, watch, idle, local=engine == "local")
+    check_call(images, out, watch, idle, engine)
     with wrong_call():
         found = [] if watch else find_images(images)
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
@@ -77,6 +75,7 @@ def score(
     from sparcal.station.judged_folder import Results, Wanted, worst_first  # from here on there is work, and torch
 
     use_cores()
+    _tell_stopped(service.lot)
     with wrong_call():
         wanted = Wanted(maps=cast("Maps", maps), overlays=overlays)
         results = None if out is None else Results(out, service.lot, wanted, mixed=watch)
@@ -94,8 +93,24 @@ def score(
         raise typer.Exit(1)
 
 
-def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, *, local: bool = True) -> None:
+def _tell_stopped(own: Lot) -> None:
+    """Where no lot is active because a check stopped the last one, say so: its verdicts are what somebody waits for."""
+    if own.name is not None:
+        return
+    last = own.station.folder.read_lots()[-1:]
+    if last and last[0]["verdict"] == "stop":
+        name = last[0]["name"]
+        say(
+            f"Lot {name} was calibrated and does not judge, because a check says stop: "
+            f"sparcal show {own.station.path} --lot {name!r} tells which."
+        )
+
+
+def check_call(images: Sequence[str], out: Path | None, watch: bool, idle: float | None, engine: str = "local") -> None:
     """Refuse options that do not go together."""
+    if engine not in ("local", "ray"):
+        raise CallError(f"--engine must be local or ray, got {engine!r}: choose one of them.")
+    local = engine == "local"
     if watch:
         file_path(images[0], "What is watched")
     if watch and (out is None or len(images) != 1 or not Path(images[0]).is_dir() or not local):
@@ -192,8 +207,8 @@ def _too_many(rows: Sequence[dict[str, object]], judge: Judge) -> str:
     promise = None if limit is None else check_promise(limit, judged, failed)
     if failed < judged and (promise is None or not promise.contradicted):
         return ""
-    many = "All" if failed == judged else f"{failed} of {judged}"
-    return f"{many} fail: if the parts are good, the lamp, the camera or the fixture has changed. Then calibrate a lot."
+    again = "a lot" if judge.name is None else "a new lot"
+    return f"If the parts are good, the lamp, the camera or the fixture has changed: calibrate {again}."
 
 
 def _counted(rows: Sequence[dict[str, object]]) -> str:

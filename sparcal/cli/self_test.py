@@ -67,11 +67,11 @@ def tell_self_test(tested: SelfTest) -> None:
     """The result of a self-test for people: a sentence, then what is found by kind and by size."""
     print_sentence(tested.sentence)
     by_kind = [(kind, found, planted) for kind, (found, planted) in tested.by_kind.items()]
-    print_table(_rows("kind", by_kind), title="Planted defects by kind")
+    print_table(_rows("kind", by_kind), title="Planted defects by kind, the plain ones that a person would see at once")
     by_size = [
         (f"{row['from']:.0f} to {row['to']:.0f}", int(row["found"]), int(row["planted"])) for row in tested.by_size
     ]
-    print_table(_rows("size in pixels", by_size), title="By size, the faint ones included")
+    print_table(_rows("size in pixels", by_size), title="By size in pixels of the photograph, the faint ones included")
 
 
 def _rows(what: str, counts: Sequence[tuple[str, int, int]]) -> list[Mapping[str, object]]:

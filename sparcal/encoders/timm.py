@@ -21,6 +21,8 @@ from sparcal.errors import DataError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
+OWN_WEIGHTS = "; a weight file of your own takes the tag that it was trained from, which says how images are prepared"
+
 
 @dataclass(frozen=True, eq=False)
 class TimmEncoder:
@@ -78,7 +80,7 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     if not tag:
         raise DataError(
             f"The encoder {str(spec)!r} must name its weights, got no tag: write timm:{architecture}.TAG, for instance "
-            f"{', '.join(timm.list_pretrained(architecture)[:3]) or 'one of the model card'}."
+            f"{_tags(architecture)}{OWN_WEIGHTS}."
         )
     source = find_weights(spec.model, weights)
     try:
@@ -87,10 +89,19 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     except (OSError, RuntimeError, ValueError) as error:
         if source is None:
             raise weights_error(spec.model, error) from error
-        raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {error}.") from error
+        why = str(error).rstrip(".")
+        raise DataError(
+            f"timm cannot build {spec.model!r} for {str(spec)!r}: {why}; it knows {_tags(architecture)}{OWN_WEIGHTS}."
+        ) from error
     if source is None:
         return from_timm_model(model, spec, weights_note="hub", recipe=recipe)
     return from_timm_model(model, spec, weights_note=load_into(model, source), recipe=recipe)
+
+
+def _tags(architecture: str) -> str:
+    import timm
+
+    return ", ".join(timm.list_pretrained(architecture)[:3]) or "one of the model card"
 
 
 def from_timm_model(

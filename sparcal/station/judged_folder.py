@@ -43,6 +43,7 @@ MAPS, OVERLAYS = "maps", "overlays"
 LONGEST_STEM = (
     160  # bytes, of the 255 that file systems take; hash, suffix and the name while it is written come on top
 )
+_OWN = "the station's own reference"
 COLUMNS = ("path", "score", "threshold", "verdict", "map", "overlay", "sha256", "reason", "lot")
 
 
@@ -76,8 +77,8 @@ class Results:
         for row in self.rows.values():
             if not mixed and not of_this_lot(row, facts):
                 raise DataError(
-                    f"The folder {folder} holds results of {row['lot'] or 'no lot'} with threshold "
-                    f"{row['threshold']:.6g}, got {facts.name or 'no lot'} with {facts.threshold:.6g}: give another "
+                    f"The folder {folder} holds results of {row['lot'] or _OWN} with threshold "
+                    f"{row['threshold']:.6g}, got {facts.name or _OWN} with {facts.threshold:.6g}: give another "
                     "folder, or remove this one."
                 )
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sparcal.calibration.check_words import check_title
 from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
 from sparcal.station.inline_page import in_html, jpeg_uri, write_inline_page
@@ -129,14 +130,20 @@ def _thumbnail(path: Path) -> str:
 
 
 def _checks(judge: JudgeFacts) -> str:
-    """The checks of the calibration, folded away; nothing where there are none."""
+    """The checks of the calibration, folded away unless one says stop; nothing where there are none."""
     if not judge.checks:
         return ""
     lines = "".join(
-        f"<li class='{check.verdict}'><b>{check.verdict}</b> <span>{in_html(check.name)}</span> {in_html(check.sentence)}</li>"
+        f"<li class='{check.verdict}'><b>{check.verdict}</b> <span>{in_html(check_title(check.name))}</span> "
+        f"{in_html(check.sentence)}</li>"
         for check in judge.checks
     )
-    return f"<details><summary>Checks of this calibration</summary><ul class='checks'>{lines}</ul></details>"
+    counts = Counter(check.verdict for check in judge.checks)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("stop", "look", "ok") if counts[verdict])
+    return (
+        f"<details{' open' if counts['stop'] else ''}><summary>Checks of this calibration: {told}</summary>"
+        f"<ul class='checks'>{lines}</ul></details>"
+    )
 
 
 def _histogram(scores: Sequence[float], limit: float) -> str:
@@ -160,5 +167,6 @@ def _histogram(scores: Sequence[float], limit: float) -> str:
         f"<line x1='{at:.1f}' x2='{at:.1f}' y1='-4' y2='{HEIGHT}'/><line class='axis' x2='{WIDTH}' y1='{HEIGHT}' "
         f"y2='{HEIGHT}'/><text x='{at + (-6 if side == 'end' else 6):.1f}' y='10' text-anchor='{side}'>threshold</text>"
         f"<text y='{HEIGHT + 18}'>{low:.4g}</text>"
+        f"<text x='{WIDTH / 2:.0f}' y='{HEIGHT + 18}' text-anchor='middle'>score: higher is more anomalous</text>"
         f"<text x='{WIDTH}' y='{HEIGHT + 18}' text-anchor='end'>{high:.4g}</text></svg>"
     )

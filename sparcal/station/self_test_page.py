@@ -15,7 +15,8 @@ from sparcal.station.inline_page import in_html, jpeg_uri, write_inline_page
 QUALITY = 84  # of the cut-outs: faint defects must survive
 HOW = (
     "Each defect was drawn on a part known to be good, and judged by what was calibrated without that part. Look at the "
-    "missed ones: real defects as faint as these will pass too."
+    "missed ones: real defects as faint as these will pass too. A plain defect is one that a person would see at once; "
+    "faint or tiny ones come on top, to show where finding ends."
 )
 
 _Shown = tuple[TestedDefect, Crop]
@@ -50,7 +51,7 @@ def _counts(tested: SelfTest) -> str:
     found, planted = tested.faint
     tiles = [("pass", f"{tested.found} <small>of {tested.planted}</small>", "plain defects found")]
     if tested.before is not None:
-        tiles.append(("", f"{tested.before} <small>of {tested.planted}</small>", "before calibration"))
+        tiles.append(("", f"{tested.before} <small>of {tested.planted}</small>", "by the station's own reference"))
     if planted:
         tiles.append(("", f"{found} <small>of {planted}</small>", "faint ones found"))
     if tested.a90 is not None:

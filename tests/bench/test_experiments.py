@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparcal.bench.experiments import experiment_source, experiment_titles
+from sparcal.bench.experiments import experiment_datasets, experiment_source, experiment_titles
 from sparcal.bench.plan.experiment import parse_experiment
 from sparcal.cli import run
 from sparcal.errors import DataError
@@ -19,6 +19,7 @@ def test_every_file_is_an_experiment_of_its_name():
         assert experiment.name == name
         assert experiment.title.startswith(title)
         assert "{" not in title
+        assert set(experiment_datasets()[name]) == set(experiment.datasets), name
 
 
 def test_names_work_from_any_folder_and_win_over_files(tmp_path, monkeypatch):
@@ -42,6 +43,7 @@ def test_the_command_lists_them(capsys):
     assert run(["bench", "list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["name"]: row["title"] for row in rows} == experiment_titles()
+    assert next(row["data"] for row in rows if row["name"] == "significance") == "mvtec-ad-2, aebad-s"
     assert run(["bench", "list"]) == 0
     assert "significance" in capsys.readouterr().out
 

@@ -7,8 +7,11 @@ from sparcal.calibration.check_words import check_title, plain_sentence
 
 def test_a_check_that_names_parts_names_them_plainly():
     said = plain_sentence("odd one out", "stop", "measured", ["a.png", "b.png"])
-    assert said == "Probably defective: a.png, b.png. Look at it, and calibrate without it."
+    assert said == "Probably defective: a.png, b.png. Look at them, and calibrate without them."
     assert plain_sentence("odd one out", "stop", "measured", []) == "measured"
+    assert plain_sentence("alignment", "stop", "measured", ["a.png"]).endswith("or take it out.")
+    many = [f"{i}.png" for i in range(9)]
+    assert ": 0.png, 1.png, 2.png, 3.png and 5 more. Put" in plain_sentence("alignment", "stop", "measured", many)
 
 
 def test_an_unchanged_lot_is_said_to_be_one():

@@ -202,7 +202,7 @@ def test_energy_says_what_is_removed_and_where():
     check = check_energy(left_out_residuals(lot, TRAIN), "sparc")
     assert check.verdict == "ok"
     assert check.number > 0.9
-    assert f"of {H}, column" in check.sentence
+    assert f"of {H} and column" in check.sentence
     assert check_energy(None, "sparc").sentence == "Nothing is removed from what the camera sees."
     assert check_energy(left_out_residuals(lot, TRAIN), "identity").number == 0
 
@@ -213,7 +213,7 @@ def test_parts_that_do_not_agree_in_how_they_deviate_are_worth_a_look():
     own = float(statistics.removed.mean()) + 0.1
     check = check_energy(replace(statistics, own_removed=own), "sparc")
     assert check.verdict == "look"
-    assert check.sentence.startswith("The parts do not agree in how they deviate: ")
+    assert check.sentence.startswith("The parts do not agree in how they differ from each other: of the differences ")
 
 
 def test_the_threshold_check_asks_for_a_look_where_samples_do_not_reach():

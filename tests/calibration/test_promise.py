@@ -74,7 +74,7 @@ def test_the_sentence_says_what_was_seen_and_promised() -> None:
     assert not fine.contradicted
     assert "3 of 60 parts were rejected" in fine.sentence
     assert broken.contradicted
-    assert f"at most {threshold.ceiling:.1%} of good parts was promised" in broken.sentence
+    assert f"where at most {threshold.ceiling:.1%} of good parts were promised" in broken.sentence
     assert "calibrate again" in broken.sentence
 
 

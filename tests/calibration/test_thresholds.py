@@ -59,7 +59,7 @@ def test_the_ceiling_of_the_largest_of_eight():
     assert ceiling(8, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
     threshold = find_threshold(gamma(120, 1), gamma(8, 2, 2.0), 0.01)
     assert threshold.ceiling == ceiling(8, 8)
-    assert "8 samples support 11.1% on average and 31% in 19 of 20 lots" in threshold.sentence
+    assert "8 parts promise less: at most 11.1% on average, and at most 31% in 19 of 20 lots" in threshold.sentence
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -199,7 +199,7 @@ def test_eight_samples_say_what_they_cannot_support():
     assert threshold.value == prediction_limit(own, lot, 0.01) > lot.max()
     assert threshold.supported == pytest.approx(1 / 9)
     assert "about 1% of good parts are rejected on average, if their scores spread like these" in threshold.sentence
-    assert "without that assumption 8 samples support 11.1% on average" in threshold.sentence
+    assert "Without that assumption 8 parts promise less: at most 11.1% on average" in threshold.sentence
 
 
 def test_a_lone_part_above_the_threshold_counts_in_its_ceiling():

@@ -52,9 +52,10 @@ def test_a_stop_ends_with_1_and_says_what_to_do(calibrated_line, station, tmp_pa
     Image.open(first).save(twice / "again.png")
     assert run(["calibrate", station, str(twice), "--lot", "L2"]) == 1
     said = capsys.readouterr().out
-    assert "is written but does not judge, because duplicates" in said
-    assert "calibrate again without them under another name" in said
+    assert 'is written but does not judge, because "The same part twice?" says stop: ' in said
+    assert "calibrate again under another name" in said
     assert f"sparcal lots {station} --activate 'L2'" in said
+    assert str(twice) not in said, "the table names the files, and leaves their folder out"
     assert run(["calibrate", station, str(twice), "--lot", "L3", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["active"] is False
     assert run(["calibrate", station, str(twice), "--lot", "L4", "--activate"]) == 0
@@ -77,7 +78,7 @@ def test_what_was_said_is_not_said_again():
         Check("alignment", 0, "look", "The parts have only 80% of the alignment."),
     ]
     first, second, outline, aligned, off = [row["what it means"] for row in check_rows(checks, [said])]
-    assert "19 are enough" in first
+    assert "19 parts are enough" in first
     assert said not in first
     assert second == f"{first} a.png alone puts it there."
     assert outline == "The part covers 79% of the image.", "the check's own sentence, where there is no plainer one"

@@ -30,6 +30,8 @@ def test_corrections_are_told_apart_in_words(capsys):
     assert run(["corrections", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["title"] for row in rows}) == len(rows)
+    told = [(row["removes"], row["what"]) for row in rows]
+    assert len(set(told)) == len(told), "two that do not do the same are not told in the same words"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,10 @@ def test_a_file_gets_everything_that_is_said_about_a_lot(station, capsys):
 @pytest.mark.parametrize("threshold", ["0", "1e9"])
 def test_a_threshold_beyond_all_scores_has_its_row(station, threshold, capsys):
     assert run(["show", station, "--threshold", threshold]) == 0
-    rows = [row for row in capsys.readouterr().out.splitlines() if f"<- {float(threshold):.4g}" in row]
+    lines = capsys.readouterr().out.splitlines()
+    moved = f"From now on the threshold is {float(threshold):.4g}, calibrated was "
+    assert lines[1].startswith(moved), "what was asked for stands above all that was known before"
+    rows = [row for row in lines if f"<- {float(threshold):.4g}" in row]
     assert len(rows) == 1
     assert ("below" if threshold == "0" else "above") in rows[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from html import unescape
 
 from sparcal.cli import run
@@ -29,14 +30,14 @@ def test_the_report_has_the_planted_defects(calibrated_line, tmp_path, capsys):
 
 def test_many_rejects_are_told_with_what_may_have_changed(calibrated_line, capsys):
     station = str(calibrated_line / "station")
-    many = "the lamp, the camera or the fixture has changed. Then calibrate"
+    many = "the lamp, the camera or the fixture has changed: calibrate"
     assert run(["score", station, str(calibrated_line / "lot")]) == 0
     assert many not in capsys.readouterr().out
     assert run(["show", station, "--threshold", "0"]) == 0
     capsys.readouterr()
     try:
         assert run(["score", station, str(calibrated_line / "lot")]) == 0
-        assert f"All fail: if the parts are good, {many}" in capsys.readouterr().out
+        assert f"If the parts are good, {many} a new lot." in capsys.readouterr().out
         one = sorted((calibrated_line / "lot").iterdir())[0]
         assert run(["score", station, str(one)]) == 0
         assert many not in capsys.readouterr().out, "one bad part says nothing about the light"
@@ -106,3 +107,21 @@ def test_images_of_an_earlier_call_are_counted_by_page_table_and_message_alike(c
     page = (tmp_path / "out" / "index.html").read_text()
     assert f'<div class="fail"><b>{counted[1]}</b>fail</div>' in page
     assert '<div class="error"><b>1</b>not judged</div>' in page
+
+
+def test_a_lot_that_a_check_stopped_is_named_where_the_own_reference_judges_in_its_place(
+    calibrated_line, tmp_path, capsys
+):
+    station = str(shutil.copytree(calibrated_line / "station", tmp_path / "station"))
+    assert run(["lots", station, "--own"]) == 0
+    part = str(sorted((calibrated_line / "lot").iterdir())[0])
+    assert run(["score", station, part]) == 0
+    assert "does not judge" not in capsys.readouterr().err
+    normals = sorted((calibrated_line / "normals").iterdir())
+    shutil.copy(normals[0], tmp_path / "again.png")
+    assert run(["calibrate", station, *map(str, normals[:3]), str(tmp_path / "again.png"), "--lot", "L2"]) == 1
+    capsys.readouterr()
+    assert run(["score", station, part]) == 0
+    assert "Lot L2 was calibrated and does not judge, because a check says stop" in capsys.readouterr().err
+    assert run(["score", station, part, "--lot", "L1"]) == 0
+    assert "does not judge" not in capsys.readouterr().err

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparcal.station.judged_page import BARS, HEIGHT, _histogram, close_calls
+from sparcal.calibration.check import Check
+from sparcal.station.judge_facts import JudgeFacts
+from sparcal.station.judged_page import BARS, HEIGHT, _checks, _histogram, close_calls
 
 SCORES = st.floats(0, 1e4, allow_subnormal=False)
 
@@ -38,3 +41,12 @@ def test_only_what_fails_by_little_is_close():
 
 def _heights(drawn, kind):
     return [float(height) for height in re.findall(rf"<rect class='{kind}'[^>]* height='([\d.]+)'", drawn)]
+
+
+def test_a_stop_lies_open_and_checks_have_the_titles_of_the_tables():
+    facts = JudgeFacts("L1", 1.0, "Lot L1", "", "", checks=[Check("alignment", 0.9, "ok", "Fine.")])
+    folded = _checks(facts)
+    assert folded.startswith("<details><summary>Checks of this calibration: 1 ok</summary>")
+    assert "<span>Position</span> Fine." in folded
+    stopped = replace(facts, checks=[*facts.checks, Check("duplicates", 2.0, "stop", "Twice.")])
+    assert _checks(stopped).startswith("<details open><summary>Checks of this calibration: 1 stop, 1 ok</summary>")

@@ -18,7 +18,7 @@ def test_every_defect_is_shown_and_missed_ones_come_first(tmp_path):
     assert page.count("data:image/jpeg;base64,") == len(verdicts)
     assert "Lot &lt;L&amp;1&gt;" in page
     assert f"{tested.found} of {tested.planted} planted defects found" in page
-    assert "before calibration" in page
+    assert "by the station's own reference" in page
     assert "http" not in page
     assert not re.search(r"\$\w", page), "a place of the template is empty"
 
@@ -45,5 +45,5 @@ def test_the_same_test_gives_the_same_bytes(tmp_path):
 def test_nothing_is_said_about_what_was_not_tested(tmp_path):
     tested, crops = made_up_test(n=1, threshold=0.0)
     page = write_self_test_page(tmp_path / "self-test.html", "L", tested, crops).read_text()
-    for absent in ("before calibration", "faint ones found", "nine in ten found from", "Missed"):
+    for absent in ("by the station's own reference", "faint ones found", "nine in ten found from", "Missed"):
         assert absent not in page

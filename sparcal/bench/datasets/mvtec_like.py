@@ -70,7 +70,7 @@ def _read_found(dataset: Dataset, home: Path, category: str) -> list[Record]:
 ANY_FOLDER = Dataset(
     name="folder",
     title="MVTec-like folder",
-    remedy="arrange your images so",
+    remedy="arrange your own images like MVTec AD",
     home=lambda root: Path(os.path.abspath(root)),  # the root itself may name the category, and "." has no name
     read=_read_found,
     find=_find,

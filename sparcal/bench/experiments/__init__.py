@@ -17,6 +17,17 @@ def experiment_titles() -> dict[str, str]:
     return {name.removesuffix(".toml"): title.replace(" on {encoder}", "") for name, title in titles.items()}
 
 
+def experiment_datasets() -> dict[str, list[str]]:
+    """The datasets that every packaged experiment needs, by name; the rows of an experiment may ask for more."""
+    found = {}
+    for name in experiment_titles():
+        text = tomllib.loads(_packaged(f"{name}.toml"))
+        blocks = [block for value in text.values() if isinstance(value, list) for block in value]
+        asked = [*text.get("datasets", []), *(x for b in blocks if isinstance(b, dict) for x in b.get("datasets", []))]
+        found[name] = list(dict.fromkeys(asked))
+    return found
+
+
 def experiment_source(name_or_path: str) -> str:
     """The text of an experiment: a packaged one by its name, or a file by its path.
 

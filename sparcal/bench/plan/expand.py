@@ -81,6 +81,7 @@ def find_data(experiment: Experiment, given: Mapping[str, Path], cache: Path) ->
             raise DataError(f"unknown dataset {name!r}; choose from {', '.join(DATASETS)}.")
     folder = os.environ.get(DATA_VARIABLE)
     roots = {}
+    missing = []
     for name in experiment.datasets:
         if name == RENDERED:
             roots[name] = render_dataset(cache, experiment.rendered)
@@ -89,10 +90,14 @@ def find_data(experiment: Experiment, given: Mapping[str, Path], cache: Path) ->
         elif folder and (Path(folder) / name).is_dir():
             roots[name] = Path(folder) / name
         else:
-            raise DataError(
-                f"The experiment {experiment.name} needs a copy of {name}, got none: give --data {name}=FOLDER, or set "
-                f"{DATA_VARIABLE} to a folder that holds {name}."
-            )
+            missing.append(name)
+    if missing:  # all of them at once: each is a download
+        given_as = " ".join(f"--data {name}=FOLDER" for name in missing)
+        raise DataError(
+            f"The experiment {experiment.name} needs a copy of {', '.join(missing)}, got none: give {given_as}, or set "
+            f"{DATA_VARIABLE} to a folder that holds {'it' if len(missing) == 1 else 'them'}; sparcal bench datasets says "
+            "where to get a copy."
+        )
     return roots
 
 

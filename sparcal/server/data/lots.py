@@ -45,7 +45,7 @@ class LotHistory:
     def of(cls, connection: sqlite3.Connection, station: StationFolder) -> LotHistory:
         """As they are now."""
         made = connection.execute("SELECT id, name, state FROM drafts WHERE result IS NOT NULL ORDER BY id").fetchall()
-        past = {str(line["lot"]) for line in station.history() if line.get("event") == "activate" and line.get("lot")}
+        past = {str(line["lot"]) for line in station.history() if _made_active(line)}
         return cls(
             station.active() or "",
             frozenset(past),
@@ -63,6 +63,13 @@ class LotHistory:
         if name in self.once_active:
             return "replaced"
         return "undecided" if self.outcomes.get(name) == "calibrated" else "kept"
+
+
+def _made_active(line: dict[str, Any]) -> bool:
+    """Whether an event had a lot judge from then on; one that no check stops does so as soon as it is calibrated."""
+    return bool(line.get("lot")) and (
+        line.get("event") == "activate" or (line.get("event") == "calibrate" and bool(line.get("active")))
+    )
 
 
 def lot_key(lot: str) -> str:

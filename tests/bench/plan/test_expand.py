@@ -219,9 +219,13 @@ def test_data_is_found_where_it_was_given_or_below_the_folder_of_all(tmp_path, m
     experiment = parse_experiment(HEAD + UNITS, "x.toml")
     monkeypatch.delenv("SPARCAL_DATA", raising=False)
     with pytest.raises(
-        DataError, match="The experiment x needs a copy of aebad-s, got none: give --data aebad-s=FOLDER"
+        DataError, match="The experiment x needs a copy of aebad-s, got none: give --data aebad-s=FOLDER, or"
     ):
         find_data(experiment, {"rad": tmp_path}, tmp_path)
+    with pytest.raises(
+        DataError, match=r"needs a copy of rad, aebad-s, got none: give --data rad=FOLDER --data aebad-s"
+    ):
+        find_data(experiment, {}, tmp_path)
     (tmp_path / "aebad-s").mkdir()
     monkeypatch.setenv("SPARCAL_DATA", str(tmp_path))
     found = find_data(experiment, {"rad": tmp_path / "r"}, tmp_path)

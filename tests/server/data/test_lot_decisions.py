@@ -94,4 +94,17 @@ def test_lots_are_compared_and_reported_in_plain_words(database, fitted):
     report = lot_report(database, fitted, "L2")
     assert (report["lot"]["name"], report["counts"]["scored"], report["pairs"]) == ("L2", 0, [])
     stop = next(check for check in report["lot"]["checks"] if check["verdict"] == "stop")
-    assert stop["plain"].endswith("the same part twice, or one the station was fitted on. Take it out.")
+    assert stop["plain"].startswith("The same part twice, or one that the station was fitted on: ")
+
+
+def test_a_lot_that_judged_as_soon_as_it_was_calibrated_was_in_use(database, tmp_path):
+    parts = build_station(tmp_path / "line-4", train=4, good=4, bad=0)
+    files = [content for _, content in parts.good]
+    station = Station.open(tmp_path / "line-4")
+    station.calibrate(files[:3], "at once", activate=True)
+    station.calibrate(files[:3], "not yet", activate=False)
+    folder = StationFolder(tmp_path / "line-4")
+    folder.activate(None, "M. Weber")
+    with database.read() as connection:
+        facts = LotHistory.of(connection, folder)
+    assert (facts.state("at once"), facts.state("not yet")) == ("replaced", "kept")

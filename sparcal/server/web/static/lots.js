@@ -57,7 +57,7 @@ async function show(name) {
   find("#detail-name").textContent = lot.name;
   find("#detail-judge").href = `/judge?lot=${encodeURIComponent(lot.name)}`;
   find("#detail-report").href = `/report?lot=${encodeURIComponent(lot.name)}`;
-  find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} It has judged ${counted(lot.counts.scored)} parts: ${counted(lot.counts.passed)} passed, ${counted(lot.counts.failed)} failed.`;
+  find("#detail-plain").textContent = `Calibrated on ${lot.k} good parts (${lot.correction}). Threshold ${number(lot.threshold)}. ${lot.promise} On this server it has judged ${counted(lot.counts.scored)} parts: ${counted(lot.counts.passed)} passed, ${counted(lot.counts.failed)} failed.`;
   find("#detail-sentence").textContent = lot.sentence;
   find("#detail-threshold").textContent = lot.threshold_sentence;
   showSelfTest(find("#detail-self-test"), lot.self_test, lot.planted_page ? `/planted?lot=${encodeURIComponent(lot.name)}` : null);
