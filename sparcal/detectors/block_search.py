@@ -1,9 +1,10 @@
 """The nearest row of a bank in an exported graph, without taking every distance.
 
-Near rows are kept side by side in blocks, and every block has a box along the leading axes of the bank. Each cell first takes
-its distance to one row of the nearest box. A box that is farther away than that is left out by proof; cells that share a box
-which is not are put into tiles, and one product of matrices compares every tile with the rows of its block. No loop is
-needed, and nothing is lost. `nearest_squares_plainly` is the same without blocks.
+Near rows are kept side by side in blocks, and every block has a box along the first of the bank's leading axes. Each cell takes
+its distance to one row of the nearest box; boxes that are farther away than that are left out by proof. Cells that share a block
+which is not are put into tiles, and products of matrices compare every tile with the rows of its block: along the leading axes
+first, which leaves out most blocks that boxes do not, and in all coordinates where that proves nothing. No loop is needed, and
+nothing is lost. `nearest_squares_plainly` is the same without blocks.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from torch import Tensor
 
 from sparcal.detectors.export_rule import GraphShapes, GraphTensors
 
-AXES = 16  # leading axes that boxes are along
-TILE = 64  # cells that are compared with a block at once
-MANY = 0.5  # of all blocks: cells with more left, as in a picture of something else, take the whole bank instead
+AXES = 32  # leading axes
+BOX_AXES = 16  # the first of them, that boxes are along
+TILE = 32  # cells that are compared with a block at once
+MANY = 0.25  # of all blocks: cells with more left after products along the axes take the whole bank instead
+NEARLY_ALL = 0.9  # the same after boxes alone, as in a picture of something else: leading axes would not help either
 FAR = 1e30  # square of rows that only fill up the last block
 MOST_TILES = 2**40  # for the tracer, which takes any number for possible
 _BLOCKS = 192  # about as many, if that does not make them
 _FEWEST, _MOST = 32, 1024  # rows each
+_ROUNDS = 16  # in which two halves settle around their means
 _SHARE = 2**-8  # (a + b)^2 <= (1 + share) a^2 + (1 + 1 / share) b^2 keeps the allowance for rounding free of roots
 
 
@@ -29,7 +33,7 @@ def block_shapes(d: int) -> GraphShapes:
     return {
         "bank": ("b", "m", d + 1),  # each row times -2, and its square: a product with (x, 1) orders rows by distance
         "bank_axes": (d, axes),
-        "bank_boxes": (2, axes, "b"),  # middle, and half of the width
+        "bank_boxes": (2, min(BOX_AXES, d), "b"),  # middle, and half of the width
         "bank_centre": (d,),
         "bank_leading": ("b", "m", axes + 1),  # the same along the axes alone
     }
@@ -45,7 +49,7 @@ def block_tensors(bank: Tensor) -> GraphTensors:
     missing = -len(order) % each
     rows = centred[order]
     along = rows @ axes.double()
-    again = torch.cat((along, along[-1:].expand(missing, -1))).unflatten(0, (-1, each))
+    again = torch.cat((along, along[-1:].expand(missing, -1)))[:, :BOX_AXES].unflatten(0, (-1, each))
     low, high = again.amin(dim=1), again.amax(dim=1)
     # A little wider, so that float32 holds no box that a row sticks out of.
     half = (high - low) / 2 + 2**-20 * along.abs().amax()
@@ -68,7 +72,7 @@ def _for_products(rows: Tensor, each: int) -> Tensor:
 
 
 def near_rows_together(points: Tensor, each: int) -> Tensor:
-    """(m,): an order of points (m, p) in which each `each` is a box of its own: halved along the longest side, again and again."""
+    """(m,): an order of points (m, p) in which each `each` lie together: halved around two means, again and again."""
     waiting = [torch.arange(len(points))]
     done = []
     while waiting:
@@ -76,31 +80,46 @@ def near_rows_together(points: Tensor, each: int) -> Tensor:
         if len(part) <= each:
             done.append(part)
             continue
-        own = points[part]
-        axis = int(own.var(dim=0).argmax())
         half = (len(part) // each + 1) // 2 * each
-        part = part[own[:, axis].argsort(stable=True)]
+        part = part[_two_means(points[part], half)]
         waiting += [part[half:], part[:half]]
     return torch.cat(done)
 
 
+def _two_means(points: Tensor, half: int) -> Tensor:
+    """(m,): an order of points (m, p) that puts those nearer to the mean of the first `half` than to the others' mean first."""
+    order = points[:, points.var(dim=0).argmax()].argsort(stable=True)
+    for _ in range(_ROUNDS):
+        across = points[order[half:]].mean(dim=0) - points[order[:half]].mean(dim=0)
+        order = (points @ across).argsort(stable=True)
+    return order
+
+
 def nearest_squares(x: Tensor, tensors: GraphTensors) -> Tensor:
     """(q,): the squared distance of each of (q, d) to the nearest row of the bank, both relative to its centre."""
-    bank, along = tensors["bank"], x @ tensors["bank_axes"]
-    middle, half = tensors["bank_boxes"].unbind(0)
-    gaps = ((along[:, :, None] - middle).abs() - half).relu()
-    bounds = (gaps * gaps).sum(dim=1)  # (q, b), on squared distances
-    first = bounds.argmin(dim=1)
-    beside = tensors["bank_leading"].index_select(0, first) @ _with_one(along)[:, :, None]
-    row = first * bank.shape[1] + beside[:, :, 0].argmin(dim=1)
-    nearest = _square_gaps(x, bank, row)
+    bank, leading, along = tensors["bank"], tensors["bank_leading"], x @ tensors["bank_axes"]
+    points, short = _with_one(x), _with_one(along)
+    bounds = box_bounds(along, tensors["bank_boxes"])
+    first = bounds.mT.argmin(dim=1)
+    beside = (leading.index_select(0, first) @ short[:, :, None]).squeeze(2)
+    nearest = _square_gaps(x, bank, first * bank.shape[1] + beside.argmin(dim=1))
 
     squares = (x * x).sum(dim=1)
-    left = (bounds <= (_growth() * nearest + _rounding(x.shape[1]) * squares)[:, None]).mT  # (b, q)
-    hard = left.float().mean(dim=0) > MANY
-    nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
+    allowance = _rounding(x.shape[1]) * squares
+    left = bounds <= _growth() * nearest + allowance
+    hard = left.float().mean(dim=0) > NEARLY_ALL
     who, block = cell_tiles(left & ~hard)
-    return _of_tiles(x, who, block, bank, nearest)
+    lowest, likely, row = compare_tiles(short, leading, (who, block), squares)
+    nearest = _nearer(nearest, x, bank, likely, row)
+
+    lowest = lowest + (along * along).sum(dim=1).index_select(0, who.flatten())
+    place = (block[:, None] * x.shape[0] + who).flatten()
+    bounds = torch.full_like(bounds, torch.inf).flatten().scatter(0, place, lowest).reshape(bounds.shape)
+    left = bounds <= _growth() * nearest + allowance
+    hard = hard | (left.float().mean(dim=0) > MANY)
+    nearest = nearest.minimum(_of_whole_bank(x, hard, bank))
+    _, likely, row = compare_tiles(points, bank, cell_tiles(left & ~hard), squares)
+    return _nearer(nearest, x, bank, likely, row)
 
 
 def nearest_squares_plainly(x: Tensor, tensors: GraphTensors) -> Tensor:
@@ -110,12 +129,24 @@ def nearest_squares_plainly(x: Tensor, tensors: GraphTensors) -> Tensor:
     return (x[:, None] - rows[real]).square().sum(dim=-1).amin(dim=1)
 
 
+def box_bounds(along: Tensor, boxes: Tensor) -> Tensor:
+    """(b, q): at most the squared distance of each cell, (q, axes), to any row in a box; boxes are (2, axes, b).
+
+    One axis at a time, so that what is between the sums stays in the processor's cache.
+    """
+    bounds = torch.zeros(boxes.shape[2], along.shape[0], device=along.device)
+    for x, middle, half in zip(along.mT.unbind(), *(side.unbind() for side in boxes[..., None].unbind()), strict=False):
+        gap = ((x - middle).abs() - half).relu()
+        bounds = bounds + gap * gap
+    return bounds
+
+
 def cell_tiles(left: Tensor) -> tuple[Tensor, Tensor]:
     """Which cells to compare with which block, from (b, q): cells (tiles, TILE) and blocks (tiles,).
 
     All cells of a tile have its block left. Tiles that would not be full hold their last cell again.
     """
-    counts = left.sum(dim=1)
+    counts = left.float().sum(dim=1).long()  # runtimes add floats faster
     ends = counts.cumsum(0)
     cell = left.nonzero(as_tuple=True)[1]  # sorted by block
     most = (left.shape[1] + TILE - 1) // TILE
@@ -141,19 +172,36 @@ def take_rows(bank: Tensor, rows: Tensor) -> Tensor:
     return taken.reshape(*rows.shape, bank.shape[2] - 1)
 
 
-def _of_tiles(x: Tensor, who: Tensor, block: Tensor, bank: Tensor, nearest: Tensor) -> Tensor:
-    """(q,): the lower of `nearest` and what the rows of the tiles' blocks give."""
+def compare_tiles(
+    points: Tensor, blocks: Tensor, tiles: tuple[Tensor, Tensor], squares: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Products of the cells of tiles with the rows of their blocks.
+
+    Args:
+        points: (q, p + 1), the cells, and one.
+        blocks: (b, m, p + 1).
+        tiles: as from `cell_tiles`.
+        squares: (q,), of the cells in all coordinates, which rounding is in proportion to.
+
+    Returns:
+        The lowest product of each cell of a tile, (tiles * TILE,): a squared distance, less the cell's own square.
+        Cells, and for each the number of a row that is its nearest of all compared, as far as the products can tell.
+    """
+    who, block = tiles
     cells = who.flatten()
-    tile = _with_one(x).index_select(0, cells).reshape(-1, TILE, x.shape[1] + 1)
-    order = (tile @ bank.index_select(0, block).mT).flatten(0, 1)  # (cells of tiles, m), each less |x|^2
+    tile = points.index_select(0, cells).reshape(-1, TILE, points.shape[1])
+    order = (tile @ blocks.index_select(0, block).mT).flatten(0, 1)  # (cells of tiles, m)
     lowest = order.amin(dim=1)
-    best = torch.full_like(nearest, torch.inf).scatter_reduce(0, cells, lowest, "amin")
-    # Only rows that are nearest as far as the product can tell are compared by difference, which keeps more digits.
-    likely = best + 2**-20 * (x * x).sum(dim=1)
+    best = torch.full_like(points[:, 0], torch.inf).scatter_reduce(0, cells, lowest, "amin")
+    likely = best + 2**-20 * squares
     (place,) = (lowest <= likely.index_select(0, cells)).nonzero(as_tuple=True)
     torch._check(place.shape[0] <= TILE * MOST_TILES)
-    row = block.index_select(0, place // TILE) * bank.shape[1] + order.index_select(0, place).argmin(dim=1)
-    cell = cells.index_select(0, place)
+    row = block.index_select(0, place // TILE) * blocks.shape[1] + order.index_select(0, place).argmin(dim=1)
+    return lowest, cells.index_select(0, place), row
+
+
+def _nearer(nearest: Tensor, x: Tensor, bank: Tensor, cell: Tensor, row: Tensor) -> Tensor:
+    """(q,): the lower of `nearest` and the distances of some cells to some rows, by difference, which keeps more digits."""
     return nearest.scatter_reduce(0, cell, _square_gaps(x.index_select(0, cell), bank, row), "amin")
 
 
@@ -184,6 +232,7 @@ def _growth() -> float:
 def _rounding(d: int) -> float:
     """A bound above growth * t + rounding * |x|^2 proves a squared distance above t.
 
-    Each of AXES coordinates is a sum of d products, wrong by d / 2^24 of |x| at most.
+    Each of AXES coordinates is a sum of d products, wrong by d / 2^24 of |x| at most. A product along the axes with a row y is
+    wrong by (AXES + 4) / 2^24 of (|x| + |y|)^2 at most, which is no more than 8 |x|^2 and twice the squared distance.
     """
-    return (1 + 1 / _SHARE) * AXES * (d * 2**-24) ** 2
+    return (1 + 1 / _SHARE) * AXES * (d * 2**-24) ** 2 + 8 * (AXES + 4) * 2**-24

@@ -13,7 +13,9 @@ from sparcal.detectors.block_search import (
     TILE,
     block_shapes,
     block_tensors,
+    box_bounds,
     cell_tiles,
+    compare_tiles,
     near_rows_together,
     nearest_rows,
     nearest_squares,
@@ -39,9 +41,10 @@ def mixture(random: torch.Generator, rows: int, d: int, spread: float) -> torch.
     d=st.sampled_from([2, 15, 16, 17, 100]),
     spread=st.sampled_from([0.0, 0.05, 0.3]),
     many=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    nearly_all=st.sampled_from([0.0, 0.5, 1.0]),
     scale=st.sampled_from([1e-3, 1.0, 40.0]),
 )
-def test_finds_what_all_distances_find(seed, rows, d, spread, many, scale):
+def test_finds_what_all_distances_find(seed, rows, d, spread, many, nearly_all, scale):
     random = torch.Generator().manual_seed(seed)
     bank = mixture(random, rows, d, spread)
     queries = torch.cat((mixture(random, 90, d, spread), bank[:3], -bank[:2]))  # members and opposites among them
@@ -49,6 +52,7 @@ def test_finds_what_all_distances_find(seed, rows, d, spread, many, scale):
     x = scale * queries - tensors["bank_centre"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_search, "MANY", many)
+        patch.setattr(block_search, "NEARLY_ALL", nearly_all)
         got = nearest_squares(x, tensors)
     want = (queries.double()[:, None] - bank.double()).square().sum(dim=-1).amin(dim=1) * scale**2
     torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6 * scale**2)
@@ -61,8 +65,7 @@ def test_no_box_is_left_out_that_holds_the_nearest_row():
     bank, queries = mixture(random, 3000, 64, 0.3), mixture(random, 50, 64, 0.3)
     tensors = block_tensors(bank)
     x = queries - tensors["bank_centre"]
-    middle, half = tensors["bank_boxes"]
-    bounds = (((x @ tensors["bank_axes"])[:, :, None] - middle).abs() - half).relu().square().sum(dim=1)
+    bounds = box_bounds(x @ tensors["bank_axes"], tensors["bank_boxes"]).mT
     rows = take_rows(
         tensors["bank"], torch.arange(tensors["bank"].shape[:2].numel()).reshape(tensors["bank"].shape[:2])
     )
@@ -77,9 +80,64 @@ def test_most_rows_are_left_out(monkeypatch):
     bank, queries = mixture(random, 6000, 100, 0.3), mixture(random, 500, 100, 0.3)
     tiled = []
     monkeypatch.setattr(block_search, "cell_tiles", lambda left: tiled.append(left) or cell_tiles(left))
+    monkeypatch.setattr(block_search, "MANY", 1.0)
+    monkeypatch.setattr(block_search, "NEARLY_ALL", 1.0)
     tensors = block_tensors(bank)
     nearest_squares(queries - tensors["bank_centre"], tensors)
-    assert tiled[0].float().mean() < 0.3
+    by_boxes, along_axes = tiled
+    assert by_boxes.float().mean() < 0.7
+    assert along_axes.float().mean() < 0.15
+
+
+def slow_lowest(points, blocks, who, block):
+    """The lowest product of each cell of a tile with a row of the tile's block, one by one."""
+    return torch.stack(
+        [
+            (blocks[b].double() @ points[cell].double()).amin()
+            for cells, b in zip(who, block, strict=True)
+            for cell in cells
+        ]
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0])
+def test_tiles_are_compared_with_every_row_of_their_blocks(scale):
+    random = torch.Generator().manual_seed(0)
+    bank = mixture(random, 300, 40, 0.3)
+    bank = torch.cat((bank, bank[:30]))  # with equals, in other blocks
+    tensors = block_tensors(scale * bank)
+    x = scale * mixture(random, 70, 40, 0.3) - tensors["bank_centre"]
+    squares = x.square().sum(dim=1)
+    points = torch.cat((x, torch.ones(70, 1)), dim=1)
+    who, block = cell_tiles(torch.rand(tensors["bank"].shape[0], 70, generator=random) < 0.4)
+    lowest, cell, row = compare_tiles(points, tensors["bank"], (who, block), squares)
+    want = slow_lowest(points, tensors["bank"], who, block)
+    torch.testing.assert_close(lowest.double(), want, rtol=1e-5, atol=1e-6 * scale**2)
+    best = {int(c): want[who.flatten() == c].amin() for c in who.unique()}
+    assert set(cell.tolist()) == set(best)
+    assert len(cell) < 3 * 70  # else most pairs would be compared by difference
+    found = (x[cell] - take_rows(tensors["bank"], row)).square().sum(dim=1) - squares[cell]
+    for c, value in zip(cell.tolist(), found, strict=True):
+        assert abs(value - best[c]) <= 1e-5 * scale**2
+
+
+def test_no_block_is_left_out_that_holds_the_nearest_row():
+    """Products along the leading axes, less the allowance for rounding, are at most the squared distance of each row."""
+    random = torch.Generator().manual_seed(0)
+    bank = 30 + mixture(random, 500, 64, 0.3)
+    tensors = block_tensors(bank)
+    x = torch.cat((30 + mixture(random, 40, 64, 0.3), bank[:10], 9 * bank[:5])) - tensors["bank_centre"]
+    along, squares = x @ tensors["bank_axes"], x.square().sum(dim=1)
+    short = torch.cat((along, torch.ones(len(x), 1)), dim=1)
+    everywhere = cell_tiles(torch.ones(tensors["bank"].shape[0], len(x), dtype=torch.bool))
+    lowest, _, _ = compare_tiles(short, tensors["bank_leading"], everywhere, squares)
+    cells = everywhere[0].flatten()
+    bound = lowest.double() + along.square().sum(dim=1)[cells] - block_search._rounding(64) * squares[cells]
+    rows = tensors["bank"][..., :-1] / -2  # those at the origin that only fill up are no nearer than the nearest
+    for number, block in enumerate(everywhere[1].repeat_interleave(TILE)):
+        real = rows[block][tensors["bank"][block, :, -1] < FAR]
+        nearest = (x[cells[number]].double() - real.double()).square().sum(dim=1).amin()
+        assert bound[number] <= block_search._growth() * nearest
 
 
 def test_tiles_hold_every_cell_of_every_block():
@@ -97,6 +155,15 @@ def test_every_row_is_in_one_block():
     assert order.sort().values.tolist() == list(range(1000))
     spans = [points[part].amax(dim=0) - points[part].amin(dim=0) for part in order[: 15 * 64].split(64)]
     assert torch.stack(spans).mean() < 0.6 * (points.amax(dim=0) - points.amin(dim=0)).mean()
+
+
+def test_halves_settle_around_two_means():
+    """Two groups that overlap along every axis, and lie apart across all of them."""
+    random = torch.Generator().manual_seed(0)
+    group = torch.arange(128) % 2
+    points = torch.randn(128, 16, generator=random) + 3 * (2.0 * group[:, None] - 1) / 2
+    order = near_rows_together(points, 64)
+    assert [len(group[part].unique()) for part in order.split(64)] == [1, 1]
 
 
 @pytest.mark.parametrize("rows", [1, 31, 33, 500])
