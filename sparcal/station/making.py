@@ -13,6 +13,7 @@ from torch import Tensor
 from sparcal.artifacts import check_savable
 from sparcal.detectors import for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, find_device
+from sparcal.encoders.known_models import require_known
 from sparcal.encoders.runtime_choice import RuntimeChoice, choose_runtime, compiled_by
 from sparcal.encoders.spec import parse_spec, with_runtime
 from sparcal.errors import DataError
@@ -76,10 +77,11 @@ class FitRequest:
 def make_station(request: FitRequest, sources: Sequence[ImageSource], progress: Progress | None) -> Encoder:
     """Encode good parts, fit the host on them, write a station; returns its encoder."""
     folder = StationFolder(Path(request.path))
-    folder.prepare()
+    folder.require_free()  # an encoder that cannot be had leaves no folder behind
     choice, configured = _encoder_and_detector(request, folder, sources)
     encoder = choice.encoder
     detector = configured if request.detector is None else for_cell_pixels(request.detector, encoder.cell_pixels)
+    folder.prepare()
     about = {
         "host": request.host,
         "encoder": _encoder_text(request, encoder),
@@ -130,7 +132,7 @@ def grow_station(
 
 
 def check_encoder(encoder: object) -> None:
-    """Raise DataError unless `encoder` is a name or an encoder."""
+    """Raise DataError unless `encoder` is an encoder, or a name that somebody knows."""
     if encoder is not None and not isinstance(encoder, str | Encoder):
         raise DataError(
             f"An encoder must be a name, or an object with id, preprocess, cell_pixels and a call, got "
@@ -138,6 +140,8 @@ def check_encoder(encoder: object) -> None:
         )
     if isinstance(encoder, Encoder):
         text(encoder.id, "The encoder's id", hint="it names everything that decides the features")
+    elif encoder is not None:
+        require_known(parse_spec(encoder))
 
 
 def _check_detector(detector: object) -> None:

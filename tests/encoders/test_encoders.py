@@ -133,7 +133,7 @@ def test_other_aggregates():
     [
         ("resnet18", "An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got 'resnet18'"),
         ("bundled:x", "An encoder must be 'bundled'"),
-        ("timm:resnet18", "must name its weights, got no tag: write timm:resnet18.TAG, for instance resnet18"),
+        ("timm:resnet18", "must name its weights, got no tag: write timm:resnet18.TAG with one of "),
         ("timm:resnet_18.a1_in1k", "timm has no model 'resnet_18'"),
         ("bundled?layer=8", "An encoder has no setting 'layer' .* choose from layers, aggregate"),
         ("bundled?layers=a", "The encoder setting layers must be integers such as 8,16, got 'a'"),
