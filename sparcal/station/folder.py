@@ -178,7 +178,7 @@ class StationFolder:
 
     def active(self) -> str | None:
         """The lot that scores when none is named; None for the station's own reference."""
-        return active_lot_name(self.root / "active", self.history())
+        return active_lot_name(self.root / "active", self.history(), self.lot)
 
     def set_active(self, name: str | None) -> str:
         """Point at a lot, or at the station's own reference; call it under `locked`. Returns since when."""
