@@ -150,13 +150,13 @@ def _check_computing(device: str, runtime: str | None, encoder: str | None) -> N
 
 def _check_encoder(host: str, encoder: str | None, weights: Path | None) -> None:
     """Refuse an encoder that nobody knows, and a weight file that is not there, or that it has no use for."""
-    from sparcal.encoders.known_models import require_known
+    from sparcal.encoders.known_models import require_known_model
     from sparcal.encoders.spec import check_weights, parse_spec
     from sparcal.hosts import find_host
 
     spec = parse_spec(encoder or find_host(host).encoder)
     check_weights(spec, weights)
-    require_known(spec)
+    require_known_model(spec)
 
 
 def _check_host(name: str) -> None:

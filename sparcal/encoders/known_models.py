@@ -12,7 +12,7 @@ from sparcal.errors import EncoderNameError
 MOST_NAMED = 5  # names in a sentence
 
 
-def require_known(spec: EncoderSpec) -> None:
+def require_known_model(spec: EncoderSpec) -> None:
     """Refuse a model or a weight tag that its library does not know; other people's encoders look themselves."""
     if spec.source == "timm":
         _require_in_timm(spec)

@@ -15,7 +15,7 @@ from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
 from sparcal.encoders.hub import asking_the_hub
-from sparcal.encoders.known_models import require_known
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens
 from sparcal.encoders.vv_attention import two_streams
@@ -109,7 +109,7 @@ def load_openclip(
         weights: a weight file; None looks in $SPARCAL_WEIGHTS, then asks the hub; "random:SEED" is for tests only.
     """
     open_clip = _open_clip()
-    require_known(spec)
+    require_known_model(spec)
     architecture, _, tag = spec.model.partition("/")
     config, known = _config(open_clip, spec, architecture), open_clip.get_pretrained_cfg(architecture, tag)
     if recipe is not None:

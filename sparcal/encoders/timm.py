@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sparcal.devices import float64_device, full_float32
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.hub import asking_the_hub
-from sparcal.encoders.known_models import require_known
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe
@@ -76,7 +76,7 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     Args:
         weights: a weight file; None looks in $SPARCAL_WEIGHTS, then asks the hub; "random:SEED" is for tests only.
     """
-    require_known(spec)
+    require_known_model(spec)
     source = find_weights(spec.model, weights)
     try:
         with asking_the_hub() if source is None else nullcontext():

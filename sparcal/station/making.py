@@ -13,7 +13,7 @@ from torch import Tensor
 from sparcal.artifacts import check_savable
 from sparcal.detectors import for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, find_device
-from sparcal.encoders.known_models import require_known
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.runtime_choice import RuntimeChoice, choose_runtime, compiled_by
 from sparcal.encoders.spec import parse_spec, with_runtime
 from sparcal.errors import DataError
@@ -142,7 +142,7 @@ def check_encoder(encoder: object) -> None:
     if isinstance(encoder, Encoder):
         _check_parts(encoder)
     elif encoder is not None:
-        require_known(parse_spec(encoder))
+        require_known_model(parse_spec(encoder))
 
 
 def _check_parts(encoder: Encoder) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from sparcal.cli import run
 from sparcal.encoders import load_encoder, parse_spec
-from sparcal.encoders.known_models import close_names, require_known
+from sparcal.encoders.known_models import close_names, require_known_model
 from sparcal.errors import EncoderNameError, ShapeError
 from sparcal.hosts import HOSTS
 from sparcal.station.station import Station
@@ -111,12 +111,12 @@ def test_a_benchmark_is_refused_before_its_first_unit(tmp_path, monkeypatch, cap
 
 def test_what_the_paper_uses_is_known():
     for host in HOSTS.values():
-        require_known(parse_spec(host.encoder))
+        require_known_model(parse_spec(host.encoder))
 
 
 def test_without_open_clip_its_names_wait_for_loading(monkeypatch):
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    require_known(parse_spec("openclip:ViT-B-16/openai"))
+    require_known_model(parse_spec("openclip:ViT-B-16/openai"))
 
 
 def test_close_names_go_on_or_are_spelt_alike():
