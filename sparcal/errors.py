@@ -4,7 +4,8 @@
     ├── ShapeError         a tensor has the wrong shape, or two grids do not match (also ValueError)
     │   └── NoImageError   an image was asked for by a number that none has        (also IndexError)
     ├── DataError          an image, folder or value from outside cannot be used   (also ValueError)
-    │   └── PlaceError     a path leads to something else than is needed there     (also ValueError)
+    │   ├── PlaceError     a path leads to something else than is needed there     (also ValueError)
+    │   └── EncoderNameError  the words that name an encoder mean none             (also ValueError)
     ├── NotFittedError     something was used before `fit`                         (also RuntimeError)
     ├── ArtifactError      a saved file is damaged, of another version or kind     (also ValueError)
     │   └── NoStationError there is no station where one was looked for            (also ValueError)
@@ -47,6 +48,10 @@ class DataError(SparcalError, ValueError):
 
 class PlaceError(DataError):
     """What is at a path is of another kind than is needed there: the path is wrong, whatever the work may be."""
+
+
+class EncoderNameError(DataError):
+    """The words that name an encoder mean none: the call is wrong, whatever the work may be."""
 
 
 class NotFittedError(SparcalError, RuntimeError):

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.types import Features, require_features
+from sparcal.settings import with_article
+from sparcal.types import Features, Scores, require_features
 
 
 def check_finite(features: Features, who: str) -> None:
@@ -20,6 +21,37 @@ def check_finite(features: Features, who: str) -> None:
                 f"{who} must be finite, got NaN or infinity in level {number} of image {bad[0]}"
                 f"{f' and {len(bad) - 1} more' if len(bad) > 1 else ''}: check those images and the encoder."
             )
+
+
+def check_encoded(features: object, images: int, encoder: str) -> Features:
+    """What an encoder gave for this many images, or a ShapeError: other people's may give anything.
+
+    Args:
+        encoder: its id.
+    """
+    found = require_features(features, f"What the encoder {encoder} gives")
+    empty = [number for number, level in enumerate(found.levels) if level.numel() == 0]
+    if len(found) != images or empty:
+        got = f"nothing in level {empty[0]}" if empty and len(found) == images else f"{len(found)} for {images}"
+        raise ShapeError(
+            f"The encoder {encoder} must give features of one or more channels for every image, in order, got {got}: "
+            "check it with sparcal.testing.encoder_checks."
+        )
+    return found
+
+
+def check_scores(scores: object, images: int, detector: str) -> None:
+    """Raise ShapeError unless these are scores of this many images: other people's detectors may give anything.
+
+    Args:
+        detector: the name of its class.
+    """
+    if not isinstance(scores, Scores) or len(scores.image) != images:
+        got = f"{len(scores.image)} for {images}" if isinstance(scores, Scores) else with_article(type(scores).__name__)
+        raise ShapeError(
+            f"The detector {detector} must give Scores with one row for every image, in order, got {got}: "
+            "check it with sparcal.testing.detector_checks."
+        )
 
 
 def check_given(reference: Features | None, who: str) -> None:

@@ -8,8 +8,16 @@ import pytest
 import torch
 
 from sparcal.errors import DataError, ShapeError
-from sparcal.feature_checks import check_finite, check_given, check_grid, check_reference, only_grid
-from sparcal.types import Features
+from sparcal.feature_checks import (
+    check_encoded,
+    check_finite,
+    check_given,
+    check_grid,
+    check_reference,
+    check_scores,
+    only_grid,
+)
+from sparcal.types import Features, Scores
 
 GOOD = Features((torch.zeros(3, 2, 2, 4),))
 MEAN = (torch.zeros(2, 2, 4),)
@@ -53,3 +61,24 @@ def test_another_grid_and_another_type():
 def test_several_grids_cannot_be_exported():
     with pytest.raises(ShapeError, match="SPARC can be exported for one grid of features, got 2 levels"):
         only_grid(MEAN * 2, "SPARC")
+
+
+def test_what_another_encoder_gives_is_looked_at():
+    good = Features((torch.zeros(2, 3, 3, 4),))
+    assert check_encoded(good, 2, "mine") is good
+    for wrong, got in (
+        (None, "must be Features"),
+        (torch.zeros(2, 3, 3, 4), "must be Features"),
+        (good[:1], "The encoder mine must give features .* got 1 for 2"),
+        (Features((torch.zeros(2, 3, 3, 0),)), "got nothing in level 0"),
+    ):
+        with pytest.raises((DataError, ShapeError), match=got):
+            check_encoded(wrong, 2, "mine")
+
+
+def test_what_another_detector_gives_is_looked_at():
+    good = Scores(torch.zeros(2), torch.zeros(2, 3, 3))
+    check_scores(good, 2, "Mine")
+    for wrong, got in ((None, "got a NoneType"), (torch.zeros(2), "got a Tensor"), (good[:1], "got 1 for 2")):
+        with pytest.raises(ShapeError, match=f"The detector Mine must give Scores .*{got}"):
+            check_scores(wrong, 2, "Mine")

@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 from sparcal.cli.console import CallError, say, spoken_warnings
 from sparcal.cli.help import explain_plainly
 from sparcal.cli.stopping import CTRL_C, Stop, leave, stoppable
-from sparcal.errors import PlaceError, SparcalError
+from sparcal.errors import EncoderNameError, PlaceError, SparcalError
 
 # One module per command or group of commands, imported to read its signature; heavy imports wait for the call.
 _COMMANDS = (
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str], *, debug: bool = False, commands: typer.Typer 
             if debug:
                 raise
             say(f"Error: {sentence(error)}")
-            return 2 if isinstance(error, CallError | PlaceError) else 1
+            return 2 if isinstance(error, CallError | EncoderNameError | PlaceError) else 1
         if stop.number is not None and result == CTRL_C:  # what Typer makes of it
             return _stopped(stop)
     return result if isinstance(result, int) else 0

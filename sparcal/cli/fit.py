@@ -48,7 +48,7 @@ def fit(
         grows = _opened(station, weights, device, runtime) if add else None
         _check_host(host)
         _check_computing(device, runtime, encoder)
-        _check_weights(host, encoder, weights)
+        _check_encoder(host, encoder, weights)
     workers = use_cores()
     from sparcal.station.making import STAGES_OF_FITTING  # loads torch, which a wrong call needs not wait for
 
@@ -139,12 +139,15 @@ def _check_computing(device: str, runtime: str | None, encoder: str | None) -> N
     device_for(named, device, None if spec is None else spec.precision)
 
 
-def _check_weights(host: str, encoder: str | None, weights: Path | None) -> None:
-    """Refuse a weight file that is not there, or that the encoder has no use for."""
+def _check_encoder(host: str, encoder: str | None, weights: Path | None) -> None:
+    """Refuse an encoder that nobody knows, and a weight file that is not there, or that it has no use for."""
+    from sparcal.encoders.known_models import require_known_model
     from sparcal.encoders.spec import check_weights, parse_spec
     from sparcal.hosts import find_host
 
-    check_weights(parse_spec(encoder or find_host(host).encoder), weights)
+    spec = parse_spec(encoder or find_host(host).encoder)
+    check_weights(spec, weights)
+    require_known_model(spec)
 
 
 def _check_host(name: str) -> None:

@@ -78,7 +78,7 @@ def _tell_lots(folder: StationFolder, troubles: list[str], *, as_json: bool) -> 
         print_table([{**row, "correction": in_words(row["correction"])} for row in rows])
         if active is None and not lost:
             print_sentence("No lot is active: the station judges with its own reference.")
-    elif not damaged:
+    elif not damaged and not lost:
         print_sentence(
             f"The station {folder.root} has no lots: it judges with its own reference until one is calibrated."
         )

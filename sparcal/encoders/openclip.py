@@ -15,11 +15,12 @@ from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.clip_text import encode_prompted, encode_texts
 from sparcal.encoders.clip_vision import embed, read_tokens, standard_stream, window_embeddings
 from sparcal.encoders.hub import asking_the_hub
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.spec import EncoderSpec, Gelu, Recipe, Tokens, block_numbers
 from sparcal.encoders.vv_attention import two_streams
 from sparcal.encoders.weights import WeightTensors, find_weights, load_into, weights_error
-from sparcal.errors import DataError, MissingExtraError
+from sparcal.errors import EncoderNameError, MissingExtraError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
@@ -108,16 +109,11 @@ def load_openclip(
         weights: a weight file; None looks in $SPARCAL_WEIGHTS, then asks the hub; "random:SEED" is for tests only.
     """
     open_clip = _open_clip()
+    require_known_model(spec)
     architecture, _, tag = spec.model.partition("/")
     config, known = _config(open_clip, spec, architecture), open_clip.get_pretrained_cfg(architecture, tag)
     if recipe is not None:
         spec = recipe.fill(spec, blocks=config["vision_cfg"]["layers"])
-    if not known:
-        raise DataError(
-            f"The encoder {str(spec)!r} must name its weights, got {f'the unknown tag {tag!r}' if tag else 'no tag'}: "
-            f"write openclip:{architecture}/TAG with one of "
-            f"{', '.join(open_clip.list_pretrained_tags_by_model(architecture)) or 'no published weights'}."
-        )
     source = find_weights(spec.model, weights)
     if source is None:
         try:
@@ -170,10 +166,7 @@ def _open_clip() -> Any:
 
 
 def _config(open_clip: Any, spec: EncoderSpec, architecture: str) -> dict[str, Any]:
-    config: dict[str, Any] | None = open_clip.get_model_config(architecture)
-    if config is None:
-        close = ", ".join(name for name in open_clip.list_models() if name.startswith(architecture[:5])) or "none"
-        raise DataError(f"open_clip has no model {architecture!r} (in {str(spec)!r}); close ones: {close}.")
+    config: dict[str, Any] = open_clip.get_model_config(architecture)
     special = {"custom_text", "multimodal_cfg"} & set(config) or {"timm_model_name"} & set(config["vision_cfg"])
     if special or not isinstance(config["vision_cfg"]["layers"], int):
         raise _not_plain(spec)
@@ -201,8 +194,8 @@ def _plain_tower(model: Any, spec: EncoderSpec) -> Any:
     return visual
 
 
-def _not_plain(spec: EncoderSpec) -> DataError:
-    return DataError(
+def _not_plain(spec: EncoderSpec) -> EncoderNameError:
+    return EncoderNameError(
         f"A CLIP encoder needs a model with a plain vision transformer, a class token and a plain text tower, got {spec.model}: "
         "use one such as ViT-B-16, ViT-B-16-plus-240 or ViT-L-14-336."
     )
@@ -244,7 +237,9 @@ def _resolve(spec: EncoderSpec, visual: Any) -> EncoderSpec:
     }
     for expected, is_wrong in wrong.items():
         if is_wrong:
-            raise DataError(f"An encoder of {spec.model} needs {expected}, got {str(spec)!r}: change that setting.")
+            raise EncoderNameError(
+                f"An encoder of {spec.model} needs {expected}, got {str(spec)!r}: change that setting."
+            )
     return full
 
 
@@ -255,7 +250,7 @@ def _whole_patches(spec: EncoderSpec, patch: int) -> EncoderSpec:
     for name, value in sides.items():
         if value is not None and (value < patch or value % patch):
             below = max(1, value // patch) * patch
-            raise DataError(
+            raise EncoderNameError(
                 f"The input of {spec.model} must consist of whole patches of {patch} pixels, got {name}={value} in "
                 f"{str(spec)!r}: use {below} or {below + patch}."
             )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from sparcal.encoders.spec import Positions
-from sparcal.errors import DataError
+from sparcal.errors import EncoderNameError
 
 # DINOv2's own network divides grids that are this much too large; its authors keep it because the weights know it.
 DINOV2_OFFSET = 0.1
@@ -44,7 +44,7 @@ def use_positions(model: nn.Module, how: Positions) -> None:
         and not getattr(network, "no_embed_class", True)
     )
     if not plain:
-        raise DataError(
+        raise EncoderNameError(
             f"The encoder setting positions needs a timm vision transformer whose position table begins with a class "
             f"token, as DINOv2 without registers, got {type(model).__name__}: leave it out."
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
-from sparcal.errors import DataError, WeightsError
+from sparcal.errors import DataError, EncoderNameError, WeightsError
 from sparcal.imaging.preprocess import Preprocess, Resample, Resize
 from sparcal.plugins import ENCODER_GROUP, plugin_packages
 from sparcal.runtimes import TORCH, Runtime
@@ -93,7 +93,7 @@ class EncoderSpec:
                 whole_number(value, who, least=1, optional=True)
         wrong = [name for name in CLIP_ONLY if getattr(self, name) is not None]
         if wrong and self.source != "openclip":
-            raise DataError(
+            raise EncoderNameError(
                 f"The encoder setting {wrong[0]} is for open_clip models, got it with {self.source}: "
                 "leave it out, or use openclip:MODEL/TAG."
             )
@@ -114,15 +114,19 @@ class EncoderSpec:
 
     def preprocess(self, mean: tuple[float, ...], std: tuple[float, ...], *, size: int, resample: str) -> Preprocess:
         """The preprocessing that this spec asks for, with the network's own statistics."""
-        return Preprocess(
-            size=self.size or size,
-            resize=self.resize or "square",
-            crop=self.crop,
-            multiple=self.multiple or 1,
-            resample=self.resample or resample,  # type: ignore[arg-type]
-            mean=tuple(mean),  # type: ignore[arg-type]
-            std=tuple(std),  # type: ignore[arg-type]
-        )
+        try:
+            return Preprocess(
+                size=self.size or size,
+                resize=self.resize or "square",
+                crop=self.crop,
+                multiple=self.multiple or 1,
+                resample=self.resample or resample,  # type: ignore[arg-type]
+                mean=tuple(mean),  # type: ignore[arg-type]
+                std=tuple(std),  # type: ignore[arg-type]
+            )
+        except DataError as error:  # the words were good one by one, and do not go together
+            reason = str(error).rstrip(".")
+            raise EncoderNameError(f"The settings of {str(self)!r} must go together, got this: {reason}.") from error
 
     def __str__(self) -> str:
         head = f"{self.source}:{self.model}" if self.model else self.source
@@ -170,14 +174,16 @@ def parse_spec(words: str) -> EncoderSpec:
     source, _, model = head.partition(":")
     ours = source in SOURCES and (source == "bundled") != bool(model)
     if not ours and (source in SOURCES or source not in plugin_packages(ENCODER_GROUP)):
-        raise DataError(
+        raise EncoderNameError(
             f"An encoder must be 'bundled', 'timm:MODEL.TAG' or 'openclip:MODEL/TAG', got {words!r}: "
             "run 'sparcal encoders' for the list."
         )
     settings: dict[str, object] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _READERS:
-            raise DataError(f"An encoder has no setting {name!r} (in {words!r}); choose from {', '.join(_READERS)}.")
+            raise EncoderNameError(
+                f"An encoder has no setting {name!r} (in {words!r}); choose from {', '.join(_READERS)}."
+            )
         settings[name] = _read(name, value, words)
     return EncoderSpec(source=source, model=model, **settings)  # type: ignore[arg-type]
 
@@ -218,7 +224,7 @@ def block_numbers(spec: EncoderSpec, depth: int) -> tuple[int, ...]:
     assert spec.layers is not None
     outside = [block for block in spec.layers if not -depth <= block < depth]
     if outside:
-        raise DataError(
+        raise EncoderNameError(
             f"The encoder setting layers of {spec.model} takes blocks 0 to {depth - 1} (negative: from the end), "
             f"got {outside[0]} in {str(spec)!r}."
         )
@@ -243,7 +249,7 @@ def _read(name: str, value: str, words: str) -> object:
     except (ValueError, KeyError):
         wanted = {"integers": "integers such as 8,16", "switch": "0 or 1", "integer": "an integer of at least 1"}
         expected = " or ".join(kind) if isinstance(kind, tuple) else wanted[kind]
-        raise DataError(f"The encoder setting {name} must be {expected}, got {value!r} in {words!r}.") from None
+        raise EncoderNameError(f"The encoder setting {name} must be {expected}, got {value!r} in {words!r}.") from None
 
 
 def _word(value: object) -> str:

@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from sparcal.devices import float64_device, full_float32
 from sparcal.encoders.aggregate import AGGREGATES
 from sparcal.encoders.hub import asking_the_hub
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe, block_numbers
 from sparcal.encoders.weights import find_weights, load_into, weights_error
-from sparcal.errors import DataError
+from sparcal.errors import DataError, EncoderNameError, ShapeError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
-
-OWN_WEIGHTS = "; a weight file of your own takes the tag that it was trained from, which says how images are prepared"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,12 @@ class TimmEncoder:
 
     def __call__(self, pixels: Tensor) -> Features:
         """Features of (n, 3, H, W) preprocessed pixels, which may be on any device."""
+        patch = _patch_side(self.model)
+        if pixels.shape[-2] % patch or pixels.shape[-1] % patch:
+            raise ShapeError(
+                f"The encoder {self.id} needs pixels (n, 3, H, W) with H and W multiples of its patch size {patch}, "
+                f"got {tuple(pixels.shape)}: add multiple={patch} to its name."
+            )
         with full_float32(self.device):
             layers, vector = self._layers(as_weights(self.model, pixels))
         assert self.spec.aggregate is not None
@@ -71,17 +76,7 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     Args:
         weights: a weight file; None looks in $SPARCAL_WEIGHTS, then asks the hub; "random:SEED" is for tests only.
     """
-    import timm
-
-    architecture, _, tag = spec.model.partition(".")
-    if not timm.is_model(architecture):
-        close = ", ".join(timm.list_models(f"*{architecture[:6]}*")[:5]) or "none with a similar name"
-        raise DataError(f"timm has no model {architecture!r} (in {str(spec)!r}); close ones: {close}.")
-    if not tag:
-        raise DataError(
-            f"The encoder {str(spec)!r} must name its weights, got no tag: write timm:{architecture}.TAG, for instance "
-            f"{_tags(architecture)}{OWN_WEIGHTS}."
-        )
+    require_known_model(spec)
     source = find_weights(spec.model, weights)
     try:
         with asking_the_hub() if source is None else nullcontext():
@@ -89,25 +84,17 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     except (OSError, RuntimeError, ValueError) as error:
         if source is None:
             raise weights_error(spec.model, error) from error
-        why = str(error).rstrip(".")
-        raise DataError(
-            f"timm cannot build {spec.model!r} for {str(spec)!r}: {why}; it knows {_tags(architecture)}{OWN_WEIGHTS}."
-        ) from error
+        raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {str(error).rstrip('.')}.") from error
     if source is None:
         return from_timm_model(model, spec, weights_note="hub", recipe=recipe)
     return from_timm_model(model, spec, weights_note=load_into(model, source), recipe=recipe)
-
-
-def _tags(architecture: str) -> str:
-    import timm
-
-    return ", ".join(timm.list_pretrained(architecture)[:3]) or "one of the model card"
 
 
 def from_timm_model(
     model: nn.Module, spec: EncoderSpec, *, weights_note: str, recipe: Recipe | None = None
 ) -> TimmEncoder:
     """An encoder around a timm network that is already built; `weights_note` goes into its id."""
+    _require_readable(model, spec)
     model.eval().requires_grad_(False)
     strides = [int(info["reduction"]) for info in _feature_info(model)]
     plain = _is_plain_transformer(model)
@@ -123,6 +110,7 @@ def from_timm_model(
         config["mean"], config["std"], size=config["input_size"][-1], resample=_resample(config["interpolation"])
     )
     full = replace(spec, **{n: getattr(preprocess, n) for n in ("resize", "size", "crop", "multiple", "resample")})
+    _require_whole_patches(full, _patch_side(model))
     return TimmEncoder(
         id=f"{full}&weights={weights_note}",
         model=model,
@@ -158,12 +146,44 @@ def _defaults(spec: EncoderSpec, depth: int, plain: bool) -> EncoderSpec:
     return replace(spec, layers=layers, aggregate="levels", norm=not several, cls=False)
 
 
+def _require_readable(model: nn.Module, spec: EncoderSpec) -> None:
+    """Refuse a network that has no way to give what its layers compute."""
+    if not (hasattr(model, "feature_info") and hasattr(model, "forward_intermediates")):
+        raise EncoderNameError(
+            f"An encoder needs a timm model whose layers can be read (feature_info, forward_intermediates), got "
+            f"{spec.model}, a {type(model).__name__}: use another one, such as a ResNet, ConvNeXt or vision transformer."
+        )
+
+
+def _patch_side(model: nn.Module) -> int:
+    """What the sides of the input must be multiples of: the patch of a transformer that does not pad, else 1."""
+    from timm.layers.patch_embed import PatchEmbed
+
+    patches = getattr(model, "patch_embed", None)
+    if not isinstance(patches, PatchEmbed) or patches.dynamic_img_pad or not _is_plain_transformer(model):
+        return 1
+    return int(patches.patch_size[0])
+
+
+def _require_whole_patches(spec: EncoderSpec, patch: int) -> None:
+    """Refuse a size that gives no whole patches; the longer side of an image, which may be left open, comes with it."""
+    name, side = ("crop", spec.crop) if spec.crop else ("size", spec.size)
+    assert side is not None
+    assert spec.multiple is not None
+    if side // spec.multiple * spec.multiple % patch:
+        below = max(1, side // patch) * patch
+        raise EncoderNameError(
+            f"The input of {spec.model} must consist of whole patches of {patch} pixels, got {name}={side} in "
+            f"{str(spec)!r}: use {below} or {below + patch}, or multiple={patch}."
+        )
+
+
 def _stage_indices(spec: EncoderSpec, strides: list[int]) -> tuple[int, ...]:
     assert spec.layers is not None
     missing = [stride for stride in spec.layers if stride not in strides]
     if missing:
-        raise DataError(
-            f"The encoder setting layers of {spec.model} takes strides {', '.join(map(str, strides))}, "
+        raise EncoderNameError(
+            f"The encoder setting layers of {spec.model or spec.source} takes strides {', '.join(map(str, strides))}, "
             f"got {missing[0]} in {str(spec)!r}."
         )
     return tuple(len(strides) - 1 - strides[::-1].index(stride) for stride in sorted(spec.layers))

@@ -64,6 +64,8 @@ def record_digest(record: dict[str, Any]) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file, or an ArtifactError."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for, without end
+        raise ArtifactError(f"{path} was expected to be a JSON file, got something that is no file: restore it.")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

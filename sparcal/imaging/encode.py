@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sparcal.devices import CARD_BATCH, encoder_device, find_device
 from sparcal.errors import DataError
+from sparcal.feature_checks import check_encoded
 from sparcal.imaging.appearance import Appearance, appearance
 from sparcal.imaging.camera_format import CameraFormat, camera_in_words, other_camera_format
 from sparcal.imaging.decode import ImageSource, content_hash
@@ -122,7 +123,7 @@ def _in_batches(
 def _encode_group(encoder: Encoder, group: Sequence[_Waiting]) -> Iterator[EncodedImage]:
     pixels = for_transfer(torch.stack([one.image.pixels for one in group]), encoder_device(encoder))
     with torch.inference_mode():
-        features = encoder(pixels)
+        features = check_encoded(encoder(pixels), len(pixels), encoder.id)
     for number, one in enumerate(group):
         image = one.image
         yield EncodedImage(image.path, one.sha256, features[number], image.geometry, image.grey, one.look)
@@ -140,7 +141,7 @@ def encode_one(
     if isinstance(image, Failure):
         return image
     with torch.inference_mode():
-        features = encoder(image.pixels[None])
+        features = check_encoded(encoder(image.pixels[None]), 1, encoder.id)
     look = _look_of(image, encoder)
     return EncodedImage(path, sha256 or content_hash(source), features, image.geometry, image.grey, look)
 
@@ -214,7 +215,7 @@ def encode(
         for batch in read_batches(sources, encoder.preprocess, batch_size=batch_size):
             if batch.paths:
                 with torch.inference_mode():
-                    part = encoder(for_transfer(batch.pixels, at))
+                    part = check_encoded(encoder(for_transfer(batch.pixels, at)), len(batch.pixels), encoder.id)
                 # Outside of inference mode, so that what is stored is an ordinary tensor.
                 store.add(part if place is None else part.to(place))
             paths += batch.paths

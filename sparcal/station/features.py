@@ -166,6 +166,8 @@ def _short(level: Tensor) -> Tensor:
 
 
 def _header(shard: Path) -> dict[str, Any]:
+    if not shard.is_file():  # a pipe would be waited for, without end
+        raise _damaged(shard)
     try:
         with safe_open(shard, framework="pt") as opened:
             note: dict[str, Any] = json.loads((opened.metadata() or {})["sparcal"])

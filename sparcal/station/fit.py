@@ -23,6 +23,7 @@ from sparcal.calibration.station_checks import check_twins, check_unlike
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import Identity
 from sparcal.devices import encoder_device, float64_device
+from sparcal.feature_checks import check_scores
 from sparcal.files.hashing import file_digest
 from sparcal.files.json_record import now, understood, write_record
 from sparcal.files.verified import FIT_AGAIN, verified
@@ -68,8 +69,8 @@ def fit_reference(
     names, keys = zip(*intake.images, strict=True)
     features = load_features(store, keys, float64_device(encoder_device(encoder)))
     geometries = [store.note(key).geometry for key in keys]
-    if is_foreign(type(detector)):  # whether what it learns can be saved is seen before the work on all images
-        check_savable(copy.copy(detector).fit(features[:FEWEST_IMAGES]))
+    if is_foreign(type(detector)):
+        _try_out(detector, features[:FEWEST_IMAGES])
     fitted = step(copy.copy(detector).fit(features))
     folds = step(make_folds(detector, features, workers=workers))
     own = step(own_scores(CalibratedDetector(Identity(), fitted), features, geometries, folds, workers=workers))
@@ -97,6 +98,13 @@ def fit_reference(
             checks=_look_at(features, own, folds, names),
         )
         _appear(folder, temporary, record)
+
+
+def _try_out(detector: Detector, few: Features) -> None:
+    """Whether what another's detector learns can be saved, and what it scores, is seen before the work on all images."""
+    fitted = copy.copy(detector).fit(few)
+    check_savable(fitted)
+    check_scores(fitted.score(few), len(few), type(detector).__name__)
 
 
 def _steps(progress: Progress | None) -> Callable[[_Result], _Result]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sparcal.errors import ArtifactError, BusyError, DataError, NoStationError, PlaceError
-from sparcal.files.atomic import require_folder, settle, sync_folder
+from sparcal.files.atomic import require_folder, require_folder_place, settle, sync_folder
 from sparcal.files.chained_lines import add_line, read_lines
 from sparcal.files.full_disk import needs_room
 from sparcal.files.json_record import now, read_record
@@ -103,19 +103,25 @@ class StationFolder:
         with needs_room(self.root), exclusive(self.root / ".fit.lock", wait_s=0):
             yield
 
-    def prepare(self) -> None:
-        """Make room for a new station, or a PlaceError where something else is."""
+    def require_free(self) -> None:
+        """A PlaceError where something else is than a place for a new station."""
         if self.record.exists():
             raise PlaceError(
                 f"There is a station at {self.root} already: choose another folder, or add images to it "
                 "(sparcal fit --add, Station.add)."
             )
-        require_folder(self.root, "A station")
-        foreign = [p.name for p in self.root.iterdir() if not _is_ours(p.name)]
+        require_folder_place(self.root, "A station")
+        there = self.root.iterdir() if self.root.is_dir() else ()
+        foreign = [p.name for p in there if not _is_ours(p.name)]
         if foreign:
             raise PlaceError(
                 f"A station needs a new or empty folder, got {self.root} with {foreign[0]} in it: choose another place."
             )
+
+    def prepare(self) -> None:
+        """Make room for a new station."""
+        self.require_free()
+        require_folder(self.root, "A station")
 
     def read_station(self) -> dict[str, Any]:
         """station.json, or an ArtifactError where there is none."""
@@ -172,7 +178,7 @@ class StationFolder:
 
     def active(self) -> str | None:
         """The lot that scores when none is named; None for the station's own reference."""
-        return active_lot_name(self.root / "active", self.history())
+        return active_lot_name(self.root / "active", self.history(), self.lot)
 
     def set_active(self, name: str | None) -> str:
         """Point at a lot, or at the station's own reference; call it under `locked`. Returns since when."""

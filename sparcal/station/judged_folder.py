@@ -192,6 +192,8 @@ def _read_journal(path: Path) -> list[dict[str, Any]]:
     """Every line; a last one that a kill cut short is dropped from the file. A damaged one hides nothing: it is refused."""
     if not path.exists():
         return []
+    if not path.is_file():  # a pipe would be waited for, without end
+        raise ArtifactError(f"{path} was expected to be a file of lines, got something else: choose another folder.")
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     rows = [_read_line(line, path, number) for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1)]

@@ -6,30 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from torch import Tensor
 
 from sparcal.artifacts import check_savable
 from sparcal.detectors import for_cell_pixels
 from sparcal.devices import AUTO_DEVICE, find_device
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.runtime_choice import RuntimeChoice, choose_runtime, compiled_by
 from sparcal.encoders.spec import parse_spec, with_runtime
 from sparcal.errors import DataError
 from sparcal.hosts import find_host
 from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.encode import encode_each
+from sparcal.imaging.maps import MapRule
 from sparcal.imaging.read import Failure, name_of, read_image
 from sparcal.progress import Progress, shown_progress
 from sparcal.runtimes import AUTO_RUNTIME, TORCH, check_runtime, runtime_of
-from sparcal.settings import check_workers, file_path, in_short, switch, text
+from sparcal.settings import check_workers, file_path, function, in_short, instance_of, one_of, switch, text
 from sparcal.station.features import FeatureStore
 from sparcal.station.fit import fit_reference
 from sparcal.station.folder import StationFolder
 from sparcal.station.given_features import with_features
 from sparcal.station.host_parts import host_parts, refuse_both
 from sparcal.station.intake import take_in
-from sparcal.types import Detector, Encoder, Features, require_features
+from sparcal.types import Detector, Encoder, Family, Features, require_features
 
 if TYPE_CHECKING:
     from sparcal.station.station import Station
@@ -76,10 +78,11 @@ class FitRequest:
 def make_station(request: FitRequest, sources: Sequence[ImageSource], progress: Progress | None) -> Encoder:
     """Encode good parts, fit the host on them, write a station; returns its encoder."""
     folder = StationFolder(Path(request.path))
-    folder.prepare()
+    folder.require_free()  # an encoder that cannot be had leaves no folder behind
     choice, configured = _encoder_and_detector(request, folder, sources)
     encoder = choice.encoder
     detector = configured if request.detector is None else for_cell_pixels(request.detector, encoder.cell_pixels)
+    folder.prepare()
     about = {
         "host": request.host,
         "encoder": _encoder_text(request, encoder),
@@ -130,14 +133,25 @@ def grow_station(
 
 
 def check_encoder(encoder: object) -> None:
-    """Raise DataError unless `encoder` is a name or an encoder."""
+    """Raise DataError unless `encoder` is an encoder, or a name that somebody knows."""
     if encoder is not None and not isinstance(encoder, str | Encoder):
         raise DataError(
             f"An encoder must be a name, or an object with id, preprocess, cell_pixels and a call, got "
             f"{in_short(encoder)}: see sparcal.types.Encoder."
         )
     if isinstance(encoder, Encoder):
-        text(encoder.id, "The encoder's id", hint="it names everything that decides the features")
+        _check_parts(encoder)
+    elif encoder is not None:
+        require_known_model(parse_spec(encoder))
+
+
+def _check_parts(encoder: Encoder) -> None:
+    """Raise DataError unless an encoder object has an id in one line, and something to prepare images with."""
+    hint = "it names everything that decides the features"
+    text(encoder.id, "The encoder's id", hint=hint)
+    if not encoder.id.strip() or not encoder.id.isprintable():
+        raise DataError(f"The encoder's id must be one line of letters, got {in_short(encoder.id)}: {hint}.")
+    function(encoder.preprocess, "The encoder's preprocess")
 
 
 def _check_detector(detector: object) -> None:
@@ -146,6 +160,8 @@ def _check_detector(detector: object) -> None:
             f"A detector must be an object with family, map_rule, fit and score, got {in_short(detector)}: "
             "make one, for instance sparcal.detectors.PaDiM()."
         )
+    one_of(detector.family, "A detector's family", get_args(Family))
+    instance_of(detector.map_rule, "A detector's map_rule", MapRule, hint="MapRule(cell_pixels=8) is one")
     if detector.family == "mutual":
         raise DataError("A detector that scores a lot against itself has no reference to keep: use score_lot.")
     check_savable(detector)

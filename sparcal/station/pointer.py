@@ -11,7 +11,7 @@ next change replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,12 @@ def point_at(path: Path, lot: str | None, history: History) -> str:
     return since
 
 
-def active_lot_name(path: Path, history: History) -> str | None:
+def active_lot_name(path: Path, history: History, place: Callable[[str], Path]) -> str | None:
     """The lot that scores when none is named; None for the station's own reference.
 
     Args:
         history: of the station, oldest first; so everywhere here.
+        place: where the lot of a name lies; one that has gone is no reason to judge by something else.
     """
     changes = _activations(history)
     if not path.is_file():
@@ -52,6 +53,11 @@ def active_lot_name(path: Path, history: History) -> str | None:
         record = read_record(path, _ACTIVE)
         _check_turn(path, record, record.get("since"), changes)
     name = record.get("lot")
+    if name is not None and not place(str(name)).is_dir():
+        raise ArtifactError(
+            f"{place(str(name))} was expected to hold the active lot {name!r}, got no folder: restore it from a copy, or "
+            "activate another lot (sparcal lots --activate NAME) or the station's own reference (--own)."
+        )
     return None if name is None else str(name)
 
 

@@ -1,4 +1,4 @@
-"""What the suite's kills, races, damaged files and full disks come to, counted: runs them and writes a page.
+"""What the suite's kills, stops, races, damaged files, wrong places and full disks come to, counted: runs them and writes a page.
 
     python -m speed.studies.reliability [--slow] [--chapters Kills Damage] [--work DIR] [--write docs/explanation/reliability.md]
 
@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 COMMAND = "python -m speed.studies.reliability --slow --write docs/explanation/reliability.md"
 INTRODUCTION = f"""# Reliability
 
-What happens to a station whose process is killed, whose files are damaged, whose disk runs full, and to which two people write
-at once. Nothing on this page is a claim: it is what tests of the suite tried, and how often. This command runs them and writes the page:
+What happens to a station whose process is killed or stopped, whose files are damaged, whose paths lead elsewhere, whose disk runs
+full, and to which two people write at once. Nothing on this page is a claim: it is what tests of the suite tried, and how often. This command runs them and writes the page:
 
 <!-- not run: takes half an hour, and writes this page -->
 ```bash

@@ -1,10 +1,10 @@
-"""The tests of the suite that kill, race, damage and fill disks: what each does, and what must hold afterwards."""
+"""The tests of the suite that kill, stop, race, damage, mislead and fill disks: what each does, and what must hold afterwards."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-CHAPTERS = ("Kills", "Races", "Damage", "Full disks and little memory")
+CHAPTERS = ("Kills", "Stops and closed streams", "Races", "Damage", "Wrong places", "Full disks and little memory")
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,90 @@ SHEETS = (
             "every image is judged once, as on one machine",
             "system/test_cluster.py::test_a_node_is_killed_and_every_image_is_judged_once",
         ),
+        (
+            "a process is killed between the two writes that make a lot active",
+            "the station goes on with either, and says which",
+            "station/test_pointer.py::test_a_kill_between_the_two_writes_is_fine",
+        ),
+        (
+            "an export of a lot's state is killed",
+            "what it left is swept by the next; other people's files stay",
+            "export/test_lot_state.py::test_what_a_killed_export_left_behind_is_swept_by_the_next",
+        ),
+        (
+            "a process is killed that writes into a station",
+            "what it left is swept; what a living one writes stays",
+            "station/test_station.py::test_what_a_killed_writer_left_is_swept_and_what_a_living_one_has_stays",
+        ),
+        (
+            "`score --out` is killed while it writes a map",
+            "what it left half-written is swept",
+            "station/test_judged_folder.py::test_what_a_killed_run_left_half_written_is_swept",
+        ),
+        (
+            "`bench run` is killed while it writes",
+            "what it left is swept when it goes on",
+            "bench/run/test_folder.py::test_what_a_killed_run_was_writing_is_swept_when_it_goes_on",
+        ),
+        (
+            "a process is killed while it fills the feature cache",
+            "what it left is ignored, and removed later",
+            "bench/run/test_cache.py::test_leftovers_of_a_killed_writer_are_ignored_and_removed_later",
+        ),
+        (
+            "a process is killed while it writes a file",
+            "what it left is removed by the next writer, and nothing else",
+            "files/test_atomic.py::test_what_killed_writers_left_behind_is_removed_and_nothing_else",
+        ),
+    ),
+    *_chapter(
+        "Stops and closed streams",
+        "times",
+        (
+            "a command gets Ctrl-C, SIGTERM or SIGHUP",
+            "it ends with the code of that signal and no traceback",
+            "cli/test_stopping.py::test_each_signal_ends_the_work_with_its_code",
+        ),
+        (
+            "a command that is writing a file gets Ctrl-C, SIGTERM or SIGHUP",
+            "what is half-written is put away; nothing is left",
+            "cli/test_stopping.py::test_what_was_being_written_is_put_away",
+        ),
+        (
+            "Ctrl-C while modules are loaded",
+            "no traceback",
+            "cli/test_stopping.py::test_ctrl_c_while_modules_are_loaded_shows_no_traceback",
+        ),
+        (
+            "Ctrl-C under `serve`",
+            "server and worker end without a traceback",
+            "cli/test_serve.py::test_ctrl_c_ends_it_and_its_worker_without_a_traceback",
+        ),
+        (
+            "Ctrl-C under `bench run`",
+            "its workers end, and put away what they were writing",
+            "bench/run/test_local_runner.py::test_ctrl_c_is_heard_by_the_run_alone_and_a_dismissed_worker_puts_away_what_it_writes",
+        ),
+        (
+            "standard output lies on a full disk",
+            "said in a sentence, exit code 1",
+            "cli/test_streams.py::test_standard_output_on_a_full_disk",
+        ),
+        (
+            "standard output is closed",
+            "nobody listens, which is no error",
+            "cli/test_streams.py::test_a_closed_standard_output_is_nobody_listening",
+        ),
+        (
+            "standard error is full, closed or not read",
+            "the exit code is that of the work",
+            "cli/test_streams.py::test_what_nobody_can_read_changes_no_exit_code",
+        ),
+        (
+            "the reader of a pipe, such as `head`, has gone",
+            "silence, no traceback",
+            "cli/test_streams.py::test_a_reader_that_has_gone_gets_silence",
+        ),
     ),
     *_chapter(
         "Races",
@@ -174,6 +258,60 @@ SHEETS = (
             "an entry of the feature cache is cut short",
             "it is made again",
             "bench/run/test_cache.py::test_a_damaged_entry_is_made_again",
+        ),
+        (
+            "the folder of the active lot, or of all lots, is removed",
+            "said, and nothing else judges in its place",
+            "cli/test_lots.py::test_lots_that_have_gone_are_no_reason_to_judge_by_something_else",
+        ),
+        (
+            "a line of the rows in `score --out` is damaged",
+            "refused with its number; the others stay",
+            "station/test_judged_folder.py::test_a_damaged_line_is_refused_and_hides_none_of_the_others",
+        ),
+        (
+            "a pipe or a folder in the place of a record",
+            "refused; nobody waits for it",
+            "files/test_json_record.py::test_a_pipe_in_the_place_of_a_record_is_not_waited_for",
+        ),
+        (
+            "a pipe in the place of features",
+            "as above",
+            "station/test_station.py::test_a_pipe_in_the_place_of_features_is_not_waited_for",
+        ),
+        (
+            "a pipe in the place of rows",
+            "as above",
+            "station/test_judged_folder.py::test_a_pipe_in_the_place_of_the_rows_is_not_waited_for",
+        ),
+    ),
+    *_chapter(
+        "Wrong places",
+        "calls",
+        (
+            "each path that a command takes leads to a file, a pipe, below a file, round in a loop, nowhere, is too long or empty",
+            "one sentence before the work, exit code 2, nothing made or changed",
+            "cli/test_places.py::test_the_wrong_kind_of_thing_at_a_path_is_a_wrong_call",
+        ),
+        (
+            "the folder that a command works in was removed",
+            "one sentence, exit code 2",
+            "cli/test_places.py::test_a_removed_working_folder_is_one_sentence",
+        ),
+        (
+            "a file is to be written where a device or a folder is",
+            "it is not replaced",
+            "files/test_atomic.py::test_a_device_or_a_folder_is_never_replaced",
+        ),
+        (
+            "a folder is to be made where a link leads nowhere",
+            "refused; nothing is made",
+            "files/test_atomic.py::test_a_link_that_leads_nowhere_is_no_folder_and_nothing_is_made",
+        ),
+        (
+            "an encoder is named that nobody knows",
+            "one sentence with close names, exit code 2, no folder left",
+            "encoders/test_known_models.py::test_the_call_is_wrong_and_nothing_is_left_behind",
         ),
     ),
     *_chapter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -144,3 +145,17 @@ def test_a_list_needs_no_torch(station):
     code = f"import sys; from sparcal.cli import run; run(['lots', {station!r}]); sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     assert OWN_REFERENCE == STATION_REFERENCE
+
+
+def test_lots_that_have_gone_are_no_reason_to_judge_by_something_else(calibrated_line, tmp_path, capsys):
+    kept = tmp_path / "station"
+    shutil.copytree(calibrated_line / "station", kept)
+    shutil.rmtree(kept / "lots")
+    for words in (["lots"], ["show"], ["score", str(calibrated_line / "lot")]):
+        command, *more = words
+        assert run([command, str(kept), *more]) == 1, words
+        said = capsys.readouterr()
+        assert "lots/L1 was expected to hold the active lot 'L1', got no folder" in said.err
+        assert "judges with its own reference" not in said.out
+    assert run(["lots", str(kept), "--own", "--operator", "Ada"]) == 0
+    assert run(["score", str(kept), str(calibrated_line / "lot"), "--json"]) == 0

@@ -135,11 +135,11 @@ def test_other_aggregates():
         ("bundled:x", "An encoder must be 'bundled'"),
         (
             "timm:resnet18",
-            "must name its weights, got no tag: write timm:resnet18.TAG, for instance resnet18.*a weight file of your own",
+            "must name its weights, got no tag: write timm:resnet18.TAG with one of .*a weight file of your own",
         ),
         (
             "timm:resnet18.mine",
-            "Invalid pretrained tag .mine. for resnet18; it knows resnet18.*a weight file of your own",
+            "must name its weights, got the unknown tag 'mine': write timm:resnet18.TAG with one of .*a weight file of your own",
         ),
         ("timm:resnet_18.a1_in1k", "timm has no model 'resnet_18'"),
         ("bundled?layer=8", "An encoder has no setting 'layer' .* choose from layers, aggregate"),

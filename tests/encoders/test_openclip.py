@@ -460,7 +460,10 @@ def test_a_torchscript_archive_is_refused_with_the_way_out(tmp_path):
     ("name", "sentence"),
     [
         ("openclip:ViT-B-17/openai", r"open_clip has no model 'ViT-B-17' .*close ones: .*ViT-B-16"),
-        ("openclip:tiny", r"must name its weights, got no tag: write openclip:tiny/TAG with one of openai, other\."),
+        (
+            "openclip:tiny",
+            r"must name its weights, got no tag: write openclip:tiny/TAG with one of openai, other; a weight file of your own",
+        ),
         ("openclip:tiny/laion", "got the unknown tag 'laion'"),
         (
             "openclip:RN50/openai",

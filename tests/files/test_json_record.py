@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 
 import pytest
@@ -23,6 +24,14 @@ def rewrite(path, **changes):
 
 def test_a_record_comes_back(record):
     assert read_record(record, "station")["name"] == "ü"
+
+
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    for name in ("pipe.json", "folder.json"):
+        with pytest.raises(ArtifactError, match="expected to be a JSON file, got something that is no file: restore"):
+            read_json(tmp_path / name)
 
 
 def test_another_kind_is_refused(record):

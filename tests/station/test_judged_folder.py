@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from pathlib import Path
 
@@ -125,6 +126,14 @@ def test_a_damaged_line_is_refused_and_hides_none_of_the_others(lot, images, tmp
     ):
         Results(tmp_path / "out", lot, Wanted())
     assert journal.read_bytes() == damaged
+
+
+def test_a_pipe_in_the_place_of_the_rows_is_not_waited_for(lot, tmp_path):
+    os.mkfifo(tmp_path / "scores.jsonl")
+    with pytest.raises(
+        ArtifactError, match="expected to be a file of lines, got something else: choose another folder"
+    ):
+        Results(tmp_path, lot, Wanted())
 
 
 def test_maps_that_will_not_fit_are_refused_at_the_start(lot, images, tmp_path, monkeypatch):

@@ -38,6 +38,28 @@ class MeanDistance:
         return Scores(cell.flatten(1).amax(dim=1), cell)
 
 
+def of_family(name):
+    made = MeanDistance()
+    made.family = name
+    return made
+
+
+class TwoForOne(TinyEncoder):
+    """Somebody's encoder that forgets which rows belong to which image."""
+
+    def __call__(self, pixels):
+        found = super().__call__(pixels)
+        return Features.cat([found, found])
+
+
+@dataclass
+class Silent(MeanDistance):
+    """Somebody's detector that forgets to return what it found."""
+
+    def score(self, features):
+        super().score(features)
+
+
 @dataclass
 class Half:
     """Somebody's correction: half of the mean is removed."""
@@ -109,6 +131,17 @@ def test_what_cannot_be_saved_is_refused_before_the_work(fitted, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+def test_what_gives_something_else_than_its_role_says_is_refused(tmp_path):
+    parts = normals()
+    with pytest.raises(ShapeError, match=r"must give features .* for every image, in order, got 2 for 1"):
+        Station.fit(parts, path=tmp_path / "s", encoder=TwoForOne())
+    with pytest.raises(ShapeError, match=r"must give features .* got \d+ for \d+"):
+        encode(TwoForOne(), parts)
+    with pytest.raises(ShapeError, match="The detector Silent must give Scores .*got a NoneType"):
+        Station.fit(parts, path=tmp_path / "t", encoder=TinyEncoder(), detector=Silent())
+    assert not (tmp_path / "t" / "station.json").exists()
+
+
 @pytest.mark.parametrize(
     ("correction", "sentence"),
     [
@@ -132,6 +165,10 @@ def test_what_is_no_correction_is_refused(fitted, correction, sentence):
         ({"host": "patch"}, "There is no host 'patch'"),
         ({"encoder": 3}, "An encoder must be a name, or an object with id, preprocess"),
         ({"encoder": TinyEncoder(id=3)}, "The encoder's id must be a text, got 3"),
+        ({"encoder": TinyEncoder(id=" ")}, "The encoder's id must be one line of letters, got ' '"),
+        ({"encoder": TinyEncoder(id="a\nb")}, "The encoder's id must be one line of letters"),
+        ({"detector": MeanDistance(map_rule=None)}, "A detector's map_rule must be a MapRule, got None"),
+        ({"detector": of_family("odd")}, "A detector's family must be one of reference, mutual, cls, got 'odd'"),
         ({"detector": "padim"}, "A detector must be an object with family, map_rule, fit and score, got 'padim'"),
         ({"detector": PatchCore}, "A detector must be an object"),
         ({"workers": 0}, "workers must be a whole number of at least 1, got 0"),

@@ -13,6 +13,8 @@ from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thre
 
 
 def activate(folder, lot):
+    if lot is not None:
+        folder.lot(lot).mkdir(parents=True, exist_ok=True)
     since = folder.set_active(lot)
     folder.log("activate", {"lot": lot}, time=since)
 
@@ -38,6 +40,16 @@ def test_a_lost_pointer_does_not_go_back_to_the_stations_own_reference(folder):
         folder.active()
 
 
+def test_a_lot_that_has_gone_does_not_go_back_to_the_stations_own_reference(folder):
+    activate(folder, "L1")
+    activate(folder, "L2")
+    folder.lot("L2").rmdir()
+    with pytest.raises(ArtifactError, match="lots/L2 was expected to hold the active lot 'L2', got no folder: restore"):
+        folder.active()
+    activate(folder, None)
+    assert folder.active() is None
+
+
 def test_an_old_copy_and_another_stations_pointer_are_refused(folder, tmp_path_factory):
     activate(folder, "L1")
     old = (folder.root / "active").read_bytes()
@@ -57,6 +69,7 @@ def test_an_old_copy_and_another_stations_pointer_are_refused(folder, tmp_path_f
 
 def test_a_kill_between_the_two_writes_is_fine(folder):
     activate(folder, "L1")
+    folder.lot("L2").mkdir()
     folder.set_active("L2")
     assert folder.active() == "L2"
     activate(folder, "L3")
@@ -85,6 +98,7 @@ def test_a_history_whose_end_is_lost_says_so(folder):
 
 
 def test_files_of_version_0_1_are_taken_as_they_are_and_replaced_by_the_next_change(folder):
+    folder.lot("L1").mkdir(parents=True)
     (folder.root / "active").write_text(json.dumps({"lot": "L1", "since": "2025-01-01T00:00:00.000+00:00"}))
     add_line(folder.root / "history.jsonl", {"time": "2025-01-01T00:00:01.000+00:00", "event": "activate", "lot": "L1"})
     assert folder.active() == "L1"
@@ -132,6 +146,6 @@ def test_no_field_can_be_taken_out_to_pass_for_version_0_1(folder):
 def test_both_work_on_plain_histories(tmp_path):
     history = read_lines(tmp_path / "none").entries
     point_at(tmp_path / "active", "L1", history)
-    assert active_lot_name(tmp_path / "active", history) == "L1"
+    assert active_lot_name(tmp_path / "active", history, lambda _name: tmp_path) == "L1"
     set_by_hand(tmp_path / "hand", "L1", {"image": 1.0}, history, operator=None)
     assert thresholds_by_hand(tmp_path / "hand", "L1", history) == {"image": 1.0}

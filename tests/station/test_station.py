@@ -389,6 +389,14 @@ def test_changed_features_are_refused(path):
         Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "x")
 
 
+def test_a_pipe_in_the_place_of_features_is_not_waited_for(path):
+    shard = next((path / "features").iterdir())
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(ArtifactError, match="got a damaged one: restore it from a copy"):
+        Station.open(path, encoder=TinyEncoder()).calibrate(pictures(demo().lot_good[:3]), "x")
+
+
 def test_missing_features_are_refused(path):
     shutil.rmtree(path / "features")
     with pytest.raises(ArtifactError, match="The features of 24 of 24 training images are not in"):

@@ -14,6 +14,7 @@ from sparcal.bench.plan.contenders import resolve_encoder, resolve_settings
 from sparcal.bench.plan.experiment import Block, Experiment
 from sparcal.bench.plan.unit import BATCHNORM, Unit, hashable_settings
 from sparcal.bench.plan.variant import DetectorSettings, Variant
+from sparcal.encoders.known_models import require_known_model
 from sparcal.encoders.spec import parse_spec, with_runtime
 from sparcal.errors import DataError
 from sparcal.hosts import HOSTS
@@ -59,6 +60,8 @@ def plan_units(experiment: Experiment, data: Mapping[str, Path], overrides: Over
         data: the root of each dataset's copy.
     """
     units = dict.fromkeys(unit for block in experiment.units for unit in _units(experiment, block, data, overrides))
+    for encoder in dict.fromkeys(unit.encoder for unit in units):
+        require_known_model(parse_spec(encoder))
     datasets, hosts = experiment.datasets, [*dict.fromkeys(host for block in experiment.units for host in block.hosts)]
 
     def order(unit: Unit) -> tuple[object, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -180,6 +181,7 @@ class _Team:
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
     """Processes that begin in this block never hear of Ctrl-C, which a terminal sends to all: we do, and dismiss them."""
+    resource_tracker.ensure_running()  # its start, which the first spawned process brings about, lets Ctrl-C in again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
