@@ -48,8 +48,8 @@ test-all: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile -m ''
 
 # The lower bounds of pyproject.toml, and the newest versions without any lock, each in an environment of its own.
-# What the tests themselves use is not under test, so it stays as new as it likes; tests/repo and tests/system/site look at sources and pages alone;
-# and old versions may warn of what newer ones have mended.
+# What the tests themselves use is not under test, so it stays as new as it likes; tests/repo and tests/system/site look at
+# sources and pages alone; and old versions may warn of what newer ones have mended.
 PRODUCT := clip,bench,notebook,ray,server,export
 TEST_TOOLS := pytest pytest-xdist hypothesis httpx scikit-image tifffile playwright axe-playwright-python schemathesis \
 	build ipykernel nbclient nbformat
