@@ -10,7 +10,7 @@ from sparcal.encoders.spec import EncoderSpec
 from sparcal.errors import EncoderNameError
 
 MOST_NAMED = 5  # names in a sentence
-OWN_WEIGHTS = "a weight file of your own takes the tag that it was trained from, which says how images are prepared"
+OWN_WEIGHTS = "a weight file of your own takes the tag that it was trained from"
 
 
 def require_known_model(spec: EncoderSpec) -> None:

@@ -44,7 +44,7 @@ def test_many_rejects_contradict_it_until_somebody_finds_them_defective(database
     with database.write() as connection:
         judged(connection, 30, 20)
         said = kept_promise.broken_promise(connection, station, "", Unchanged())
-        assert said.startswith("20 of 50 parts were rejected, and at most")
+        assert said.startswith("20 of 50 parts were rejected, where at most")
         assert said.endswith("mark them so under Judge (D): such parts no longer count here.")
         for row in connection.execute("SELECT id FROM scores WHERE verdict = 'fail'").fetchall():
             scores.review(connection, row["id"], "defective", "A. Roth")

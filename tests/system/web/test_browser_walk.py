@@ -162,6 +162,29 @@ def test_a_part_is_found_good_or_defective(page, served):
     assert download.value.suggested_filename == "overruled.zip"
 
 
+def test_who_has_gone_to_another_part_before_a_decision_is_kept_stays_there(page, served):
+    decided = next(row for row in served.get("/scores", params={"order": "worst"})["scores"] if row["overruled"])
+    page.goto("/judge")
+    page.locator("#order").select_option("worst")
+    page.locator("#list").get_by_role("button", name=re.compile("^" + re.escape(decided["name"]))).click()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/decision", hold)
+    page.locator(f"#{decided['finding']}").click()  # once more, so that nothing changes
+    sign(page, "A. Roth", "Start judging")
+    while not held:
+        page.wait_for_timeout(20)
+    page.locator("#list button").last.click()
+    name = page.locator("#name").inner_text()
+    assert name != decided["name"]
+    held[0].continue_()
+    expect(page.locator(".toast")).to_have_text(f"{decided['name']}: {decided['finding']}.")
+    expect(page.locator("#name")).to_have_text(name)
+
+
 def test_confirmed_good_parts_begin_the_next_lot(page, served):
     page.goto("/judge")
     page.locator(".actions summary").click()

@@ -214,8 +214,8 @@ async function judge(finding, id = chosen) {
   await attempt(async () => {
     const answer = await api("POST", `/scores/${row.id}/decision`, { finding, operator });
     Object.assign(row, answer);
-    const at = rows.indexOf(row);
-    if (at + 1 < rows.length) choose(rows[at + 1].id); else choose(row.id);
+    const at = rows.findIndex((each) => each.id === row.id);
+    if (chosen === row.id) choose((rows[at + 1] ?? row).id);  // who has gone to another part meanwhile stays there
     find('#list [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     say(`${row.name}: ${finding}.`);
     await refresh();
