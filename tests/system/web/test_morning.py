@@ -180,12 +180,9 @@ def test_what_is_written_on_the_curve_stays_on_it(page, served):
 
 
 def test_a_broken_promise_is_one_sentence_and_advice_on_demand(page, served, album):
-    def broken(route):
-        answer = route.fetch()
-        told = "26 of 40 parts were rejected, and at most 31.2% was promised. If they are good, calibrate again."
-        route.fulfill(response=answer, json={**answer.json(), "promise": told})
-
-    page.route("**/api/state", broken)
+    told = "26 of 40 parts were rejected, and at most 31.2% was promised. If they are good, calibrate again."
+    state = {**served.get("/state"), "promise": told}
+    page.route("**/api/state", lambda route: route.fulfill(json=state))
     page.goto("/lots")
     band = page.locator("#promise")
     expect(band.locator("summary")).to_have_text(
@@ -196,7 +193,7 @@ def test_a_broken_promise_is_one_sentence_and_advice_on_demand(page, served, alb
     expect(band.locator("p")).to_have_text("If they are good, calibrate again.")
     expect(band.locator("p")).to_be_visible()
     photograph(page, album, "promise")
-    page.unroute("**/api/state")
+    page.unroute_all(behavior="ignoreErrors")  # the page goes on asking while it is closed
     assert served.get("/state")["promise"] is None
 
 
