@@ -13,20 +13,8 @@ from sparcal.calibration.selection import candidates
 from sparcal.calibration.self_test import count_found
 from sparcal.calibration.thresholds import find_threshold
 from sparcal.corrections import STATION_REFERENCE
-from sparcal.station.calibrating import encode_parts, inputs_of
-from sparcal.station.station import Station
-from tests.support.tiny_station import TinyEncoder, demo, pictures
-
-
-@pytest.fixture(scope="module")
-def station(tmp_path_factory):
-    path = tmp_path_factory.mktemp("calibrate") / "station"
-    return Station.fit(pictures(demo().train), path=path, encoder=TinyEncoder())
-
-
-@pytest.fixture(scope="module")
-def inputs(station):
-    return inputs_of(station)
+from sparcal.station.calibrating import encode_parts
+from tests.support.tiny_station import demo, pictures
 
 
 @pytest.fixture(scope="module")
