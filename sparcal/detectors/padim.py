@@ -24,7 +24,7 @@ from torch import Tensor
 from sparcal.detectors.export_rule import GraphTensors
 from sparcal.detectors.gaussian_rule import GaussianRule, cell_whiteners
 from sparcal.detectors.levels import only_level, scored_level
-from sparcal.errors import ShapeError
+from sparcal.errors import DataError, ShapeError
 from sparcal.feature_checks import check_finite
 from sparcal.imaging.maps import MapRule, input_map
 from sparcal.memory import uninitialised
@@ -162,7 +162,7 @@ def kernel_state(centred: Tensor, ridge: float) -> Tensor:
     """
     gram = centred @ centred.mT
     gram.diagonal(dim1=-2, dim2=-1).add_((centred.shape[1] - 1) * ridge)
-    kernel: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), centred, upper=False)
+    kernel: Tensor = torch.linalg.solve_triangular(_cholesky(gram, ridge), centred, upper=False)
     return kernel
 
 
@@ -179,8 +179,20 @@ def packed_factor(centred: Tensor, ridge: float) -> Tensor:
     covariance = centred.mT @ centred / (centred.shape[1] - 1)
     covariance.diagonal(dim1=-2, dim2=-1).add_(ridge)
     rows, columns = torch.tril_indices(covariance.shape[-1], covariance.shape[-1], device=centred.device)
-    factor: Tensor = torch.linalg.cholesky(covariance)
-    return factor[:, rows, columns]
+    return _cholesky(covariance, ridge)[:, rows, columns]
+
+
+def _cholesky(matrices: Tensor, ridge: float) -> Tensor:
+    """The lower factors, or a DataError where rounding has swallowed the ridge that makes the matrices invertible."""
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(matrices)
+    if bool(failed.any()):
+        largest = float(matrices.diagonal(dim1=-2, dim2=-1).amax())
+        raise DataError(
+            f"PaDiM needs features beside whose squares a ridge of {ridge:g} still counts, got squared deviations up to "
+            f"{largest:.3g}: scale the features down, or take a larger ridge."
+        )
+    return factor
 
 
 def factor_distance(z: Tensor, packed: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sparcal.encoders.placement import as_weights, widened
 from sparcal.encoders.positions import use_positions
 from sparcal.encoders.spec import EncoderSpec, Recipe, block_numbers
 from sparcal.encoders.weights import find_weights, load_into, weights_error
-from sparcal.errors import DataError, EncoderNameError, ShapeError
+from sparcal.errors import DataError, EncoderNameError, ShapeError, SparcalError
 from sparcal.imaging.preprocess import Preprocess
 from sparcal.types import Features
 
@@ -54,7 +55,7 @@ class TimmEncoder:
                 f"The encoder {self.id} needs pixels (n, 3, H, W) with H and W multiples of its patch size {patch}, "
                 f"got {tuple(pixels.shape)}: add multiple={patch} to its name."
             )
-        with full_float32(self.device):
+        with full_float32(self.device), _saying_which_size(self.id, pixels):
             layers, vector = self._layers(as_weights(self.model, pixels))
         assert self.spec.aggregate is not None
         features = Features(AGGREGATES[self.spec.aggregate]([widened(x) for x in layers]), vector)
@@ -84,7 +85,10 @@ def load_timm(spec: EncoderSpec, *, weights: str | Path | None = None, recipe: R
     except (OSError, RuntimeError, ValueError) as error:
         if source is None:
             raise weights_error(spec.model, error) from error
-        raise DataError(f"timm cannot build {spec.model!r} for {str(spec)!r}: {str(error).rstrip('.')}.") from error
+        raise DataError(
+            f"timm cannot build {spec.model!r} for {str(spec)!r} ({str(error).rstrip('.')}): leave the setting out that "
+            "it speaks of, or choose another value."
+        ) from error
     if source is None:
         return from_timm_model(model, spec, weights_note="hub", recipe=recipe)
     return from_timm_model(model, spec, weights_note=load_into(model, source), recipe=recipe)
@@ -135,6 +139,22 @@ def _create(spec: EncoderSpec, *, pretrained: bool) -> nn.Module:
             options["img_size"] = size
     model: nn.Module = timm.create_model(spec.model, **options)
     return model
+
+
+@contextmanager
+def _saying_which_size(name: str, pixels: Tensor) -> Iterator[None]:
+    """Networks made of windows take some sizes only, and say so in whichever way their code happens to fail."""
+    try:
+        yield
+    except (AssertionError, IndexError, ValueError, RuntimeError) as error:
+        if isinstance(error, SparcalError | torch.OutOfMemoryError) or "allocate" in str(error):
+            raise
+        reason = str(error).strip().split("\n")[0].rstrip(".")[:160] or type(error).__name__
+        height, width = pixels.shape[-2:]
+        raise ShapeError(
+            f"The encoder {name} needs images of a size that its network takes, got {height} x {width} pixels "
+            f"({reason}): choose size= and crop= in its name like those it was trained with."
+        ) from error
 
 
 def _defaults(spec: EncoderSpec, depth: int, plain: bool) -> EncoderSpec:

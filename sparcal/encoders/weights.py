@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Callable
@@ -121,7 +122,7 @@ def _randomise(model: nn.Module, seed: int) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim >= 2:
-                fan_in = max(1, parameter[0].numel())
+                fan_in = max(1, math.prod(parameter.shape[1:]))
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * fan_in**-0.5)
             else:
                 parameter.fill_(1.0 if name.endswith("weight") else 0.0)

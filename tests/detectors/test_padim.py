@@ -135,6 +135,17 @@ def test_a_ridge_of_zero_is_refused() -> None:
         PaDiM(ridge=0.0).fit(normal_features((2, 2, 3))(4, 0))
 
 
+@pytest.mark.parametrize("images", [4, 30])
+@pytest.mark.parametrize("scale", [1e12, 1e18])
+def test_features_beside_which_the_ridge_is_lost_are_refused(images: int, scale: float) -> None:
+    """Both routes factor a matrix that only the ridge makes invertible; here it has been rounded away."""
+    flat = normal_features((2, 2, 6))(images, 0).levels[0] * scale
+    flat[..., 1:] = flat[..., :1]
+    features = Features((torch.cat([flat[:2], flat[:2], flat[4:]]),))
+    with pytest.raises(DataError, match=r"a ridge of 0.01 still counts, got squared .*: scale the features down, or"):
+        PaDiM().fit(features)
+
+
 @pytest.mark.slow
 def test_ten_times_faster_than_the_textbook_at_published_size() -> None:
     """100 images of 550 channels; the time per cell does not depend on how many of the 56 x 56 cells are taken."""

@@ -210,6 +210,34 @@ def test_weight_files_that_cannot_be_used(tmp_path):
         load_encoder(name, weights=numbers)
 
 
+@pytest.mark.parametrize("name", ["coatnet_nano_rw_224.sw_in1k", "hiera_tiny_224.mae", "mvitv2_tiny.fb_in1k"])
+def test_a_network_of_windows_says_that_it_is_the_size_it_cannot_take(name):
+    """Their code fails in three ways (an assertion, an index, a shape); a person reads one sentence."""
+    encoder = load_encoder(f"timm:{name}?size=200&crop=200", weights="random:0")
+    with pytest.raises(
+        ShapeError, match=r"size that its network takes, got 200 x 200 pixels \(.+\): choose size= and crop="
+    ):
+        encoder(torch.zeros(1, 3, 200, 200))
+
+
+def test_an_error_of_memory_stays_one_of_memory(monkeypatch):
+    encoder = load_encoder("timm:resnet18.a1_in1k", weights="random:0")
+
+    def full(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
+
+    monkeypatch.setattr(encoder.model, "forward_intermediates", full)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        encoder(torch.zeros(1, 3, 64, 64))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors is a no-op")  # torch's, when timm builds it
+def test_random_weights_leave_a_parameter_of_nothing_alone():
+    """Some of timm's networks keep parameters of no channels, whose first row does not exist."""
+    encoder = load_encoder("timm:inception_next_atto.sail_in1k", weights="random:0")
+    assert torch.isfinite(encoder(torch.zeros(1, 3, 64, 64)).levels[0]).all()
+
+
 def test_missing_hub_weights_name_file_variable_and_option(tmp_path):
     """In a process of its own: the hub's offline switch is read at import."""
     code = (
