@@ -125,7 +125,7 @@ SHEETS = (
         (
             "a process is killed that writes into a station",
             "what it left is swept; what a living one writes stays",
-            "station/test_station.py::test_what_a_killed_writer_left_is_swept_and_what_a_living_one_has_stays",
+            "station/test_folder.py::test_what_a_killed_writer_left_is_swept_and_what_a_living_one_has_stays",
         ),
         (
             "`score --out` is killed while it writes a map",
@@ -203,17 +203,17 @@ SHEETS = (
         (
             "calibrations of one name",
             "one wins, the others are refused in a sentence",
-            "station/test_station.py::test_of_two_calibrations_at_once_with_one_name_one_wins",
+            "station/test_folder.py::test_of_two_calibrations_at_once_with_one_name_one_wins",
         ),
         (
             "calibrations of different names",
             "all stand",
-            "station/test_station.py::test_two_calibrations_at_once_with_two_names_both_stand",
+            "station/test_folder.py::test_two_calibrations_at_once_with_two_names_both_stand",
         ),
         (
             "two fits of one station",
             "the second is refused in a sentence",
-            "station/test_station.py::test_two_fits_at_once_are_refused",
+            "station/test_folder.py::test_two_fits_at_once_are_refused",
         ),
         (
             "browsers calibrate and decide about one lot",
@@ -277,7 +277,7 @@ SHEETS = (
         (
             "a pipe in the place of features",
             "as above",
-            "station/test_station.py::test_a_pipe_in_the_place_of_features_is_not_waited_for",
+            "station/test_folder.py::test_a_pipe_in_the_place_of_features_is_not_waited_for",
         ),
         (
             "a pipe in the place of rows",
@@ -335,12 +335,12 @@ SHEETS = (
         (
             "too little room for a fit",
             "said at its first image, with both numbers",
-            "station/test_station.py::test_how_much_room_a_fit_needs_is_said_at_its_first_image",
+            "station/test_space.py::test_how_much_room_a_fit_needs_is_said_at_its_first_image",
         ),
         (
             "too little room for a lot",
             "said before an image is read",
-            "station/test_station.py::test_how_much_room_a_lot_needs_is_said_before_its_images_are_read",
+            "station/test_space.py::test_how_much_room_a_lot_needs_is_said_before_its_images_are_read",
         ),
         (
             "too little room for the feature cache",
@@ -355,12 +355,12 @@ SHEETS = (
         (
             "too little memory for a fit",
             "said at its first image",
-            "station/test_station.py::test_how_much_memory_a_fit_needs_is_said_at_its_first_image",
+            "station/test_space.py::test_how_much_memory_a_fit_needs_is_said_at_its_first_image",
         ),
         (
             "too little memory for a lot",
             "said before it runs out",
-            "station/test_station.py::test_too_little_memory_is_said_before_it_runs_out",
+            "station/test_space.py::test_too_little_memory_is_said_before_it_runs_out",
         ),
         (
             "the disk is full under a job of the web station",

@@ -44,3 +44,8 @@ def demo(shift="none", seed=0, train=24, good=24, bad=6):
 
 def pictures(parts):
     return [part.image for part in parts]
+
+
+def left_overs(path):
+    """Hidden files below a station that no writer has in use."""
+    return [p.name for p in path.rglob(".*") if p.name not in {".lock", ".fit.lock"}]

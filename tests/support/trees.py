@@ -24,6 +24,20 @@ BRIGHTNESS = dict(zip(LIGHTINGS, (1.0, 1.35, 0.6, 0.9, 0.8, 1.1, 0.7), strict=Tr
     "view": 1.15,
 }
 SMALL = Counts(train=4, validation=1, test_good=6, test_bad=3)
+WITH_VALIDATION = {"mvtec-ad-2"}
+TWO = {
+    "mvtec-ad-2": ("can", "vial"),
+    "aebad-s": ("background", "view"),
+    "visa": ("candle", "pcb1"),
+    "rad": ("bolt", "tape"),
+    "mvtec-ad": ("bottle", "grid"),
+    "folder": ("alpha", "beta"),
+}  # categories of each benchmark
+
+
+def expected_counts(dataset: str) -> Counts:
+    """What a category of a small copy holds."""
+    return SMALL if dataset in WITH_VALIDATION else SMALL._replace(validation=0)
 
 
 @dataclass(frozen=True)

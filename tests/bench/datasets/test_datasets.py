@@ -1,49 +1,20 @@
+"""Each layout gives the images that were written, in order, and says what it misses."""
+
 from __future__ import annotations
 
-import json
 import re
-import time
-from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
-from sparcal.bench.datasets import DATASETS, Counts, Record, check, check_copy, list_categories, list_records, read_mask
+from sparcal.bench.datasets import DATASETS, Counts, Record, check_copy, list_categories, list_records, read_mask
 from sparcal.bench.datasets.catalogue import open_copy
 from sparcal.bench.report.paper import paper_table
 from sparcal.errors import DataError
 from sparcal.imaging.decode import open_image
-from tests.support.trees import SMALL, Tree, spoil, write_tree, write_visa_reorganised
-
-TWO = {
-    "mvtec-ad-2": ("can", "vial"),
-    "aebad-s": ("background", "view"),
-    "visa": ("candle", "pcb1"),
-    "rad": ("bolt", "tape"),
-    "mvtec-ad": ("bottle", "grid"),
-    "folder": ("alpha", "beta"),
-}
-WITH_VALIDATION = {"mvtec-ad-2"}
-
-
-@pytest.fixture
-def two_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every benchmark cut down to two categories, with the counts of a small tree as the published ones."""
-    for name, categories in TWO.items():
-        small = expected_counts(name)
-        published = dict.fromkeys(categories, small) if DATASETS[name].published else {}
-        total = Counts(small.train, 0, 2 * small.test_good, 2 * small.test_bad) if DATASETS[name].total else None
-        fixed = () if name == "folder" else categories
-        monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], categories=fixed, published=published, total=total))
-
-
-def expected_counts(name: str) -> Counts:
-    return SMALL if name in WITH_VALIDATION else SMALL._replace(validation=0)
+from tests.support.trees import SMALL, TWO, Tree, expected_counts, write_tree, write_visa_reorganised
 
 
 def count(records: list[Record]) -> Counts:
@@ -77,17 +48,6 @@ def test_order_is_split_then_label_then_path(name: str, tmp_path: Path) -> None:
     records = list_records(name, write_tree(name, tmp_path), category=TWO[name][0])
     order = {"train": 0, "validation": 1, "test": 2}
     assert records == sorted(records, key=lambda r: (order[r.split], r.label, r.image.as_posix()))
-
-
-@pytest.mark.usefixtures("two_categories")
-@pytest.mark.parametrize("name", DATASETS)
-def test_a_complete_copy_passes_its_check(name: str, tmp_path: Path) -> None:
-    root = write_tree(name, tmp_path)
-    report = check_copy(name, str(root))
-    assert report.ok, report.findings
-    assert not [one for one in report.findings if one.is_problem]
-    assert ".DS_Store" in [one.path.name for one in report.findings if one.kind == "junk file"]
-    assert {row.masks for row in report.categories if row.category != "total"} == {SMALL.test_bad}
 
 
 # One layout each
@@ -276,214 +236,6 @@ def test_an_empty_folder_is_told_from_an_absent_one(tmp_path: Path) -> None:
     (tmp_path / "bolt/train/good").mkdir(parents=True)
     with pytest.raises(DataError, match=r"images in .*/bolt/train/good, got a folder that holds nothing"):
         list_records("rad", tmp_path, category="bolt")
-
-
-# Masks
-
-
-def record_of(mask: Path | None, label: int = 1) -> Record:
-    return Record("c", "test", label, "", None, Path("image.png"), mask)
-
-
-def saved(image: Image.Image, folder: Path) -> Record:
-    image.save(folder / "mask.png")
-    return record_of(folder / "mask.png")
-
-
-MARKED = np.array([[0, 0, 1], [0, 2, 0]], dtype=np.uint8)
-
-
-def palette_mask() -> Image.Image:
-    image = Image.frombytes("P", (3, 2), MARKED.tobytes())
-    image.putpalette([255, 255, 255, 0, 0, 0, 9, 9, 9])  # white background, black defect: indices count, not colours
-    return image
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        pytest.param(Image.fromarray(MARKED), id="class indices"),
-        pytest.param(Image.fromarray((MARKED > 0) * np.uint8(255)), id="0 and 255"),
-        pytest.param(Image.fromarray((MARKED > 0) * np.uint8(255)).convert("1"), id="one bit"),
-        pytest.param(Image.fromarray(MARKED.astype(np.uint16) * 300), id="16 bit"),
-        pytest.param(Image.fromarray(np.stack([MARKED, 0 * MARKED, MARKED], axis=2)), id="colour"),
-        pytest.param(Image.fromarray(np.stack([*3 * [MARKED], 0 * MARKED + 255], axis=2)), id="opaque colour"),
-        pytest.param(Image.fromarray(np.stack([MARKED, 0 * MARKED + 255], axis=2)), id="opaque grey"),
-        pytest.param(palette_mask(), id="palette"),
-    ],
-)
-def test_every_value_above_zero_is_anomalous(image: Image.Image, tmp_path: Path) -> None:
-    mask = read_mask(saved(image, tmp_path), (2, 3))
-    assert mask.dtype == bool
-    assert mask.tolist() == (MARKED > 0).tolist()
-
-
-def test_a_normal_image_has_an_empty_mask_of_its_own_size() -> None:
-    mask = read_mask(record_of(None, label=0), (5, 7))
-    assert (mask.shape, mask.dtype, mask.any()) == ((5, 7), bool, False)
-
-
-@given(
-    shape=st.tuples(st.integers(1, 9), st.integers(1, 9)),
-    target=st.tuples(st.integers(1, 30), st.integers(1, 30)),
-    seed=st.integers(0, 99),
-)
-def test_a_mask_in_another_resolution_takes_the_nearest_pixel(
-    tmp_path_factory: pytest.TempPathFactory, shape: tuple[int, int], target: tuple[int, int], seed: int
-) -> None:
-    stored = np.random.default_rng(seed).random(shape) < 0.5
-    record = saved(Image.fromarray(stored * np.uint8(255)), tmp_path_factory.mktemp("mask"))
-    (h, w), (H, W) = shape, target
-    if abs(h * W - w * H) > max(*shape, *target):
-        with pytest.raises(DataError, match=rf"must have the shape of its image, {H} x {W} .*, got {h} x {w}: check"):
-            read_mask(record, target)
-        return
-    rows, columns = ([int(Fraction(2 * i + 1, 2) * a / b) for i in range(b)] for a, b in ((h, H), (w, W)))
-    slow = [[bool(stored[y, x]) for x in columns] for y in rows]
-    assert read_mask(record, target).tolist() == slow
-
-
-def test_a_mask_that_cannot_be_had_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"image\.png is anomalous and must have a mask, got none: restore"):
-        read_mask(record_of(None), (2, 3))
-    with pytest.raises(DataError, match=r"gone\.png must be a mask image, got no file of that name: copy"):
-        read_mask(record_of(tmp_path / "gone.png"), (2, 3))
-    record = saved(Image.fromarray(np.random.default_rng(0).integers(0, 9, (64, 64), dtype=np.uint8)), tmp_path)
-    assert record.mask is not None
-    spoil(record.mask)
-    with pytest.raises(DataError, match=r"mask\.png must be a readable mask image, got .*: copy the benchmark again\."):
-        read_mask(record, (64, 64))
-
-
-# The check of a copy
-
-
-def kinds(report: check.CheckReport) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in report.findings:
-        found.setdefault(one.kind, []).append(one.path.name)
-    return found
-
-
-@pytest.mark.usefixtures("two_categories")
-def test_check_names_every_kind_of_damage(tmp_path: Path) -> None:
-    root = write_tree("mvtec-ad-2", tmp_path)
-    spoil(root / "can/train/good/001_regular.png")
-    truth = root / "can/test_public/ground_truth/bad"
-    spoil(truth / "000_regular_mask.png")
-    (truth / "000_overexposed_mask.png").rename(truth / "099_regular_mask.png")
-    blank = root / "vial/test_public/ground_truth/bad/000_regular_mask.png"
-    Image.new("L", (64, 48)).save(blank)
-    (root / "vial/train/good/._000_regular.png").write_bytes(b"\0")
-    (root / "vial/test_public/good/000_regular.png").unlink()
-    report = check_copy("mvtec-ad-2", root)
-    assert not report.ok
-    assert kinds(report) == {
-        "unreadable image": ["001_regular.png"],
-        "unusable mask": ["000_regular_mask.png"],
-        "image without mask": ["000_overexposed.png"],
-        "mask without image": ["099_regular_mask.png"],
-        "empty mask": ["000_regular_mask.png"],
-        "junk file": [".DS_Store", "._000_regular.png"],
-    }
-    header, rows = report.table()
-    assert header == ("category", "train", "validation", "test good", "test bad", "masks", "problems", "ok")
-    assert rows == [("can", "4", "1", "6", "3", "2", "4", "no"), ("vial", "4", "1", "5 of 6", "3", "3", "0", "no")]
-
-
-@pytest.mark.usefixtures("two_categories")
-def test_check_reports_an_absent_category_and_goes_on(tmp_path: Path) -> None:
-    report = check_copy("rad", write_tree("rad", tmp_path, categories=["bolt"]))
-    assert [(row.category, row.ok) for row in report.categories] == [("bolt", True), ("tape", False)]
-    [absent] = [one for one in report.findings if one.kind == "unusable category"]
-    assert absent.category == "tape"
-    assert "RAD needs images in" in absent.text
-
-
-@pytest.mark.usefixtures("two_categories")
-def test_check_says_which_files_hold_another_format(tmp_path: Path) -> None:
-    report = check_copy("aebad-s", write_tree("aebad-s", tmp_path))
-    other = [one for one in report.findings if one.kind == "other format"]
-    assert len(other) == SMALL.train + 2 * (SMALL.test_good + SMALL.test_bad)
-    assert {one.text for one in other} == {"named .png, holds .jpg; opened by content"}
-    assert "__MACOSX" in kinds(report)["junk file"]
-    assert not any(one.is_problem for one in other)
-
-
-@pytest.mark.usefixtures("two_categories")
-def test_a_damaged_shared_training_image_spoils_every_category(tmp_path: Path) -> None:
-    root = write_tree("aebad-s", tmp_path)
-    spoil(root / "AeBAD_S/train/good/view/IMG_0002.png")
-    report = check_copy("aebad-s", root)
-    assert kinds(report)["unreadable image"] == ["IMG_0002.png"]
-    assert [(row.category, row.problems) for row in report.categories] == [("background", 1), ("view", 1), ("total", 1)]
-
-
-@pytest.mark.usefixtures("two_categories")
-def test_totals_are_checked_where_only_they_are_published(tmp_path: Path) -> None:
-    root = write_tree("aebad-s", tmp_path)
-    (root / "AeBAD_S/test/good/view/IMG_0005.png").unlink()
-    report = check_copy("aebad-s", root)
-    assert [(row.category, row.ok) for row in report.categories] == [
-        ("background", True),
-        ("view", True),
-        ("total", False),
-    ]
-    assert report.table()[1][-1][3] == "11 of 12"
-
-
-def test_own_images_may_come_without_masks(tmp_path: Path) -> None:
-    root = write_tree("folder", tmp_path, categories=["alpha"])
-    for mask in root.glob("alpha/ground_truth/*/*"):
-        mask.unlink()
-    report = check_copy("folder", root)
-    assert report.ok
-    assert kinds(report)["no masks"] == ["dent"]
-
-
-def test_report_is_plain_json(tmp_path: Path) -> None:
-    root = write_tree("folder", tmp_path)
-    data = json.loads(json.dumps(check_copy("folder", root).to_json()))
-    assert (data["dataset"], data["root"], data["ok"]) == ("folder", str(root), True)
-    assert data["rows"][0] == {
-        "category": "alpha",
-        "found": {"train": 4, "validation": 0, "test_good": 6, "test_bad": 3},
-        "published": None,
-        "masks": 3,
-        "problems": 0,
-        "ok": True,
-    }
-    assert data["findings"] == [
-        {
-            "kind": "junk file",
-            "category": "",
-            "path": str(root / ".DS_Store"),
-            "text": "left by an operating system; ignored",
-            "problem": False,
-        }
-    ]
-
-
-def test_check_tells_its_progress_and_can_be_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = write_tree("folder", tmp_path, categories=["alpha"])
-    seen: list[tuple[int, int]] = []
-    check_copy("folder", root, workers=2, progress=lambda done, of: seen.append((done, of)))
-    assert seen == [(done, 13) for done in range(1, 14)]
-
-    inspected = []
-
-    def slow(record: Record) -> list[check.CopyFinding]:
-        time.sleep(0.02)
-        inspected.append(record)
-        return []
-
-    def stop(*_: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(check, "_inspect", slow)
-    with pytest.raises(KeyboardInterrupt):
-        check_copy("folder", root, workers=1, progress=stop)
-    assert len(inspected) < 13
 
 
 # The data about the benchmarks
