@@ -45,7 +45,7 @@ for check in checks.values():
     check()
 parts = make_demo(0, train=8, good=8, bad=2, size=64, shift="none")
 station = Station.fit([p.image for p in parts.train], host="nearest-mean", path=root / "station")
-lot = station.calibrate([p.image for p in parts.lot_good[:4]], name="L1", correction="half-mean", activate=True)
+lot = station.calibrate([p.image for p in parts.lot_good[:4]], name="L1", correction="half-mean", reason="a test")
 again = Station.open(root / "station").lot()
 scores = [one.score for one in again.score([p.image for p in parts.lot_bad])]
 print(json.dumps({"checks": len(checks), "encoder": again.station.encoder.id, "scores": scores,

@@ -19,7 +19,7 @@ from sparcal.cli.console import (
     use_cores,
     wrong_call,
 )
-from sparcal.cli.options import Device, Json, OperatorName, StationPath, StationRuntime, WeightsFile
+from sparcal.cli.options import Device, Json, OperatorName, StationPath, StationRuntime, StopReason, WeightsFile
 from sparcal.cli.self_test import tell_self_test
 from sparcal.devices import AUTO_DEVICE
 from sparcal.runtimes import AUTO_RUNTIME
@@ -44,8 +44,9 @@ def calibrate(
     false_reject: Annotated[float, typer.Option(help="Share of good parts that may be rejected.")] = FALSE_REJECT,
     operator: OperatorName = None,
     activate: Annotated[
-        bool | None, typer.Option(help="Judge with this lot from now on; default: unless a check says stop.")
-    ] = None,
+        bool, typer.Option(help="Judge with this lot from now on; if a check says stop, only with --reason.")
+    ] = True,
+    reason: StopReason = None,
     weights: WeightsFile = None,
     device: Device = AUTO_DEVICE,
     runtime: StationRuntime = AUTO_RUNTIME,
@@ -73,6 +74,7 @@ def calibrate(
             operator=operator,
             false_reject=false_reject,
             activate=activate,
+            reason=reason,
             progress=report,
         )
     active = opened.active() == made.name
@@ -80,10 +82,8 @@ def calibrate(
         print_json({**made.record.to_json(), "active": active})
     else:
         tell_lot(made)
-        if (page := made.self_test_page()) is not None:
-            print_sentence(f"The planted defects, found and missed, are on {page}.")
         _tell_state(station, made, active=active)
-    if made.record.verdict == "stop" and not activate:
+    if made.record.verdict == "stop" and not active:
         raise typer.Exit(1)
 
 
@@ -156,6 +156,8 @@ def _news(sentence: str, said: Sequence[str]) -> str:
 
 
 def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
+    if (page := lot.self_test_page()) is not None:
+        print_sentence(f"The planted defects, found and missed, are on {page}.")
     tell_nameless(lot.record.operator)
     stopped = stopping(lot.record.checks)
     if not stopped:
@@ -164,12 +166,12 @@ def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
         )
         return
     if active:
-        print_sentence(f"Lot {lot.name} judges from now on, as you insisted, although {stopped}.")
+        print_sentence(f"Lot {lot.name} judges from now on, although {stopped}.")
         return
     print_sentence(
         f"Lot {lot.name} is written but does not judge, because {stopped}: do as the table of checks says, then "
         f"calibrate again under another name. To judge with it all the same: sparcal lots {station} "
-        f"--activate {lot.name!r}."
+        f"--activate {lot.name!r} --reason 'why it may'."
     )
 
 

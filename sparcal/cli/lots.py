@@ -15,7 +15,7 @@ from sparcal.cli.compare import in_words, print_comparison
 from sparcal.cli.completion import lot_names
 from sparcal.cli.console import CallError, print_json, print_sentence, print_table, say, tell_nameless, wrong_call
 from sparcal.cli.fit import tell_left_out
-from sparcal.cli.options import Json, OperatorName, StationPath
+from sparcal.cli.options import Json, OperatorName, StationPath, StopReason
 
 if TYPE_CHECKING:
     from sparcal.station.folder import StationFolder
@@ -40,6 +40,7 @@ def lots(
     own: Annotated[bool, typer.Option("--own", help="Judge with the station's own reference from now on.")] = False,
     history: Annotated[bool, typer.Option("--history", help="Who did what when, instead.")] = False,
     operator: OperatorName = None,
+    reason: StopReason = None,
     as_json: Json = False,
 ) -> None:
     """The station's lots, oldest first; the active one judges."""
@@ -47,12 +48,14 @@ def lots(
 
     if own and activate is not None:
         raise CallError("Either --activate NAME or --own can be asked for, got both: leave one out.")
+    if reason is not None and activate is None:
+        raise CallError("--reason says why a lot is made active past a stop, got no --activate NAME: add it.")
     with wrong_call():
         folder = StationFolder(station)
         folder.read_station()
         folder.sweep()
         if own or activate is not None:
-            folder.activate(activate, operator)
+            folder.activate(activate, operator, reason)
             tell_nameless(operator)
     troubles: list[str] = []
     if history:
@@ -102,6 +105,8 @@ def _history_row(entry: dict[str, Any]) -> dict[str, object]:
         "calibrate": f"{entry.get('verdict')}, {'active' if entry.get('active') else 'not active'}",
         "threshold": ", ".join(chosen) or "as calibrated",
     }
+    if entry.get("reason"):
+        value[str(event)] = f"{value.get(str(event), 'active')}, although a check said stop: {entry['reason']}"
     whole = event in ("activate", "threshold") and entry.get("lot") is None
     return {
         "time": entry.get("time"),

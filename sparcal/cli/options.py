@@ -12,6 +12,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 StationPath = Annotated[Path, typer.Argument(help="Folder of the station.")]
 WeightsFile = Annotated[Path | None, typer.Option(help="Local weight file of the encoder.")]
 OperatorName = Annotated[str | None, typer.Option(help="Who does this; kept in the history.")]
+StopReason = Annotated[
+    str | None, typer.Option("--reason", help="Why it judges even if a check says stop; kept in the history.")
+]
 
 Device = Annotated[
     str, typer.Option(help="Where to compute: auto (a CUDA card if there is one, else cpu), cpu, cuda, cuda:1 or mps.")

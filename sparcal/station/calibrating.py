@@ -58,7 +58,8 @@ class Request:
     correction: str | Correction
     false_reject: float
     operator: str | None
-    activate: bool | None
+    activate: bool
+    reason: str | None
 
     def __post_init__(self) -> None:
         check_rate(self.false_reject)
@@ -67,7 +68,8 @@ class Request:
         if not isinstance(self.correction, str):
             check_savable(self.correction)
         text(self.operator, "The operator", optional=True)
-        switch(self.activate, "activate", optional=True)
+        switch(self.activate, "activate")
+        text(self.reason, "The reason", optional=True)
 
 
 def calibrate_lot(
@@ -106,7 +108,7 @@ def calibrate_lot(
             files=files,
             seconds=round(time.monotonic() - started, 3),
         )
-        write_lot(station.folder, temporary, record, activate=request.activate)
+        write_lot(station.folder, temporary, record, activate=request.activate, reason=request.reason)
 
 
 def look_at(station: Station, sources: Sequence[ImageSource], false_reject: float) -> tuple[Check, ...]:

@@ -34,7 +34,7 @@ from sparcal.files.json_record import now, read_record
 from sparcal.files.locks import exclusive
 from sparcal.settings import file_path
 from sparcal.station.lot_name import folder_name
-from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thresholds_by_hand
+from sparcal.station.pointer import active_lot_name, point_at, set_by_hand, thresholds_by_hand, why_past_stop
 
 HISTORY_FILE = "history.jsonl"
 AHEAD = 1  # files that may be there before their line of the history: a kill between the two leaves one
@@ -184,12 +184,13 @@ class StationFolder:
         """Point at a lot, or at the station's own reference; call it under `locked`. Returns since when."""
         return point_at(self.root / "active", name, self.history())
 
-    def activate(self, name: str | None, operator: str | None) -> None:
-        """Point at a lot that exists, or at the station's own reference, and note who did."""
-        lot = None if name is None else str(self.read_lot(name)["name"])
+    def activate(self, name: str | None, operator: str | None, reason: str | None = None) -> None:
+        """Point at a lot that exists, or at the station's own reference, and note who did; past a stop, also why."""
+        record = {"name": None} if name is None else self.read_lot(name)
+        why = why_past_stop(record, reason)
         with self.locked():
-            since = self.set_active(lot)
-            self.log("activate", {"lot": lot, "operator": operator}, time=since)
+            since = self.set_active(record["name"])
+            self.log("activate", {"lot": record["name"], "operator": operator, **why}, time=since)
 
     def set_thresholds(self, lot: str | None, chosen: Mapping[str, float], operator: str | None) -> None:
         """Keep thresholds that somebody chose, and note who did; none of them takes the calibrated ones back."""

@@ -41,20 +41,21 @@ def write_lot_files(folder: Path, outcome: CalibratedLot, own_reference: Path) -
     return {name: file_digest(folder / name) for name in names if (folder / name).exists()}
 
 
-def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, activate: bool | None) -> None:
+def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, activate: bool, reason: str | None) -> None:
     """Let the lot in `temporary` appear.
 
     Args:
-        activate: whether it becomes the active one; None means unless a check says stop.
+        activate: whether it becomes the active one; past a stop only with a reason, which the history keeps.
     """
     write_record(temporary / "lot.json", "lot", record.to_json())
     assert record.name is not None
     with folder.locked():
         folder.move_in(temporary, folder.lot(record.name))
-        active = activate if activate is not None else record.verdict != "stop"
+        stopped = record.verdict == "stop"
+        active = activate and (not stopped or bool(reason))
         since = folder.set_active(record.name) if active else None
         details = {"lot": record.name, "operator": record.operator, "verdict": record.verdict, "active": active}
-        folder.log("calibrate", details, time=since)
+        folder.log("calibrate", details | ({"reason": reason} if active and stopped else {}), time=since)
 
 
 def lot_record(

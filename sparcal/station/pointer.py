@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparcal.errors import ArtifactError
+from sparcal.errors import ArtifactError, DataError
 from sparcal.files.json_record import now, read_json, read_record, write_record
 
 History = Sequence[Mapping[str, Any]]
@@ -59,6 +59,18 @@ def active_lot_name(path: Path, history: History, place: Callable[[str], Path]) 
             "activate another lot (sparcal lots --activate NAME) or the station's own reference (--own)."
         )
     return None if name is None else str(name)
+
+
+def why_past_stop(lot: Mapping[str, Any], reason: str | None) -> dict[str, str]:
+    """What the history keeps of the reason to judge with a lot that a check stopped; no other lot needs one."""
+    if lot.get("verdict") != "stop":
+        return {}
+    if not reason:
+        raise DataError(
+            f"A check of lot {lot['name']!r} says stop, so it judges only if somebody gives a reason, got none: write it "
+            "down (sparcal lots --activate NAME --reason TEXT, activate(reason=TEXT)), or calibrate a new lot."
+        )
+    return {"reason": reason}
 
 
 def set_by_hand(

@@ -192,7 +192,8 @@ class Station:
         correction: str | Correction = AUTO,
         operator: str | None = None,
         false_reject: float = FALSE_REJECT,
-        activate: bool | None = None,
+        activate: bool = True,
+        reason: str | None = None,
         progress: Progress | None = None,
     ) -> Lot:
         """Calibrate to a lot from its good parts, check, test, and write the lot; it becomes active unless a check says stop.
@@ -203,13 +204,13 @@ class Station:
             correction: one of CORRECTIONS, "auto" for the one under which planted defects stand out best, or an
                 unfitted correction; of somebody else's class, the lot can be read where `open` is given that class.
             false_reject: share of good parts that may be rejected.
-            activate: whether the lot becomes the active one; None means unless a check says stop.
+            activate: whether the lot becomes the active one; past a stop only with a `reason`, which the history keeps.
             progress: called with steps done and steps in all; a notebook draws a bar without it.
         """
         from sparcal.station.calibrating import Request, calibrate_lot
 
         title = clean_name(name)
-        request = Request(title, correction, false_reject, operator, activate)
+        request = Request(title, correction, false_reject, operator, activate, reason)
         calibrate_lot(self, image_sources(normals), request, progress)
         if not isinstance(correction, str):
             self.kinds = (*self.kinds, type(correction))
@@ -250,10 +251,11 @@ class Station:
         """The name of the lot that scores when none is named; None for the station's own reference."""
         return self.folder.active()
 
-    def activate(self, name: str | None, *, operator: str | None = None) -> Lot:
-        """Go to a lot, or roll back to an earlier one; None goes back to the station's own reference."""
+    def activate(self, name: str | None, *, operator: str | None = None, reason: str | None = None) -> Lot:
+        """Go to a lot or roll back, None for the station's own reference; past a stop only with a `reason`, which is kept."""
         text(operator, "The operator", optional=True)
-        self.folder.activate(None if name is None else clean_name(name), operator)
+        text(reason, "The reason", optional=True)
+        self.folder.activate(None if name is None else clean_name(name), operator, reason)
         return self.lot()
 
     def set_threshold(
@@ -270,8 +272,7 @@ class Station:
 
     def compare(self, first: str | None, second: str | None) -> list[dict[str, Any]]:
         """What differs between two lots, one row per fact; None stands for the station's own reference."""
-        a, b = (self.own() if name is None else self.lot(name) for name in (first, second))
-        return compare(a, b)
+        return compare(*(self.own() if name is None else self.lot(name) for name in (first, second)))
 
     def history(self) -> list[dict[str, Any]]:
         """Who did what when, oldest first."""

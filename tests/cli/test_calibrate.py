@@ -54,12 +54,43 @@ def test_a_stop_ends_with_1_and_says_what_to_do(calibrated_line, station, tmp_pa
     said = capsys.readouterr().out
     assert 'is written but does not judge, because "The same part twice?" says stop: ' in said
     assert "calibrate again under another name" in said
-    assert f"sparcal lots {station} --activate 'L2'" in said
+    assert f"sparcal lots {station} --activate 'L2' --reason" in said
     assert str(twice) not in said, "the table names the files, and leaves their folder out"
     assert run(["calibrate", station, str(twice), "--lot", "L3", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["active"] is False
-    assert run(["calibrate", station, str(twice), "--lot", "L4", "--activate"]) == 0
-    assert "as you insisted" in capsys.readouterr().out
+    assert run(["calibrate", station, str(twice), "--lot", "L4", "--activate"]) == 1, "nobody says why"
+    assert "says stop: " in capsys.readouterr().out
+
+
+def test_a_lot_judges_past_a_stop_for_a_reason_that_is_kept(calibrated_line, station, tmp_path, capsys):
+    twice = tmp_path / "twice"
+    twice.mkdir()
+    first = sorted((calibrated_line / "normals").iterdir())[0]
+    for name in ("a.png", "b.png"):
+        shutil.copy(first, twice / name)
+    words = ["calibrate", station, str(twice), "--lot"]
+    assert run([*words, "L2", "--reason", "Only one part was there."]) == 0
+    assert "judges from now on, although" in capsys.readouterr().out
+    assert run([*words, "L3", "--no-activate", "--reason", "Not yet."]) == 1
+    assert "does not judge" in capsys.readouterr().out
+    assert run(["lots", station, "--activate", "L3"]) == 2
+    error = capsys.readouterr().err
+    assert "A check of lot 'L3' says stop, so it judges only if somebody gives a reason, got none" in error
+    assert run(["lots", station, "--activate", "L3", "--reason", "The shift lead agrees.", "--operator", "Bo"]) == 0
+    assert run(["lots", station, "--activate", "L1", "--reason", "No check stops this one."]) == 0
+    capsys.readouterr()
+    assert run(["lots", station, "--history", "--json"]) == 0
+    entries = [entry for entry in json.loads(capsys.readouterr().out) if entry.get("lot") in ("L2", "L3")]
+    kept = [(entry["event"], entry["lot"], entry.get("reason")) for entry in entries]
+    assert kept == [
+        ("calibrate", "L2", "Only one part was there."),
+        ("calibrate", "L3", None),
+        ("activate", "L3", "The shift lead agrees."),
+    ]
+    assert run(["lots", station, "--history"]) == 0
+    assert "The shift lead agrees." in " ".join(capsys.readouterr().out.split())
+    assert run(["lots", station, "--reason", "Just so."]) == 2
+    assert "--reason says why a lot is made active past a stop, got no --activate NAME" in capsys.readouterr().err
 
 
 def test_more_than_32_images_are_refused(calibrated_line, station, capsys):

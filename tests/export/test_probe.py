@@ -21,7 +21,7 @@ from tests.support.lot_models import TINY_RESNET, photographs
 def station(tmp_path_factory):
     path = tmp_path_factory.mktemp("probe") / "station"
     made = Station.fit(photographs(8, seed=0), "padim", encoder=TINY_RESNET, weights="random:0", path=path)
-    made.calibrate(photographs(4, seed=1), "L", correction="sparc-recentred", activate=True)
+    made.calibrate(photographs(4, seed=1), "L", correction="sparc-recentred", reason="a test")
     return made
 
 

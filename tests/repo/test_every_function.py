@@ -65,7 +65,7 @@ MEANS_SOMETHING = [
     (r"Lot.effect_of threshold|Station.set_threshold (image|pixel)", {"None", *NUMBERS}, "scores; None takes it back"),
     (r"Lot.monitor one_in", {"huge"}, "practically never"),
     (r".* (activate|insist)", {"None", "True"}, "a switch"),
-    (r".* (operator|settings)", {"None", "{}", *TEXTS}, "any text"),
+    (r".* (operator|reason|settings)", {"None", "{}", *TEXTS}, "any text"),
     (r".* kinds", {"[]", "()", "empty array"}, "no classes"),
     (r"(save|export_lot) (path|target)", PATHS, "a file that can be written"),
     (r"Station.(fit|open) path", PATHS, "a folder that can be made"),

@@ -49,7 +49,7 @@ EXAMPLES = [
     Scores(torch.zeros(1), torch.zeros(1, 2, 2)),
     Light("lamp", (0.0, 0.0, 1.0)),
     PlantedDefect("stain", 0.1, 60.0, 0),
-    Request("L1", "auto", 0.05, None, None),
+    Request("L1", "auto", 0.05, None, True, None),
     WebSettings(Path("station")),
     Block(("visa",), ("patchcore",)),
 ]

@@ -25,7 +25,7 @@ def lot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("judged")
     parts = demo()
     station = Station.fit(pictures(parts.train[:10]), path=folder / "station", encoder=TinyEncoder())
-    return station.calibrate(pictures(parts.lot_good[:4]), name="L42", correction="sparc", activate=True)
+    return station.calibrate(pictures(parts.lot_good[:4]), name="L42", correction="sparc", reason="a test")
 
 
 @pytest.fixture(scope="module")

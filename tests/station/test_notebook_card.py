@@ -21,7 +21,7 @@ def station(tmp_path_factory):
 @pytest.fixture(scope="module")
 def lot(station):
     assert "No lot has been calibrated" in station._repr_html_()
-    return station.calibrate(pictures(demo().lot_good[:4]), name="L<42>", correction="sparc", activate=True)
+    return station.calibrate(pictures(demo().lot_good[:4]), name="L<42>", correction="sparc", reason="a test")
 
 
 def test_a_station_says_what_it_is_and_would_find(station, lot):

@@ -138,12 +138,19 @@ def _of_stations(root: Path) -> Iterator[Call]:
     grown = Station.fit(train[:4], "padim", path=root / "grown", encoder=TinyEncoder())
     yield call("Station.add", grown.add, images=train[:1], operator="Ada", insist=False, progress=None)
     new_name = {"name": lambda: f"lot {next(numbers)}"}
-    how = {"correction": "identity", "operator": "Ada", "false_reject": 0.05, "activate": False, "progress": None}
+    how = {
+        "correction": "identity",
+        "operator": "Ada",
+        "false_reject": 0.05,
+        "activate": False,
+        "reason": None,
+        "progress": None,
+    }
     yield call("Station.calibrate", station.calibrate, new_name, normals=good[:2], **how)
     yield call("Station.check", station.check, normals=good[:2])
     yield call("Station.self_test", station.self_test, lot="L1", n=6, seed=0)
     yield call("Station.lot", station.lot, name="L1")
-    yield call("Station.activate", station.activate, name="L1", operator="Ada")
+    yield call("Station.activate", station.activate, name="L1", operator="Ada", reason="a test")
     yield call("Station.set_threshold", station.set_threshold, name="L1", image=1.0, pixel=2.0, operator="Ada")
     yield call("Station.compare", station.compare, first="L1", second=None)
     yield call("Lot.score", lot.score, images=good[3:4], progress=None)

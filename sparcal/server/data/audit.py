@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
@@ -66,10 +67,13 @@ def _entry(row: Row) -> dict[str, Any]:
         said = "went back to the station's own reference"
     if detail.get("threshold") is not None:
         said += f" with the threshold set by hand to {detail['threshold']:.4g}"
-    if detail.get("reason"):
-        said += f", although a check said stop: “{detail['reason']}”"
+    said += _past_a_stop(detail)
     entry = {"at": row["at"], "operator": row["operator"], "kind": row["kind"], "lot": row["lot"], "sentence": said}
     return entry | ({"replaced": detail["instead of"]} if "instead of" in detail else {})
+
+
+def _past_a_stop(told: Mapping[str, Any]) -> str:
+    return f", although a check said stop: “{told['reason']}”" if told.get("reason") else ""
 
 
 def _reference(lot: str) -> str:
@@ -83,6 +87,7 @@ def _from_history(line: dict[str, Any]) -> dict[str, Any]:
     said = words.format(lot=lot, by=_reference(lot), images=line.get("images", ""), value=value)
     if event == "activate" and not lot:
         said = "went back to the station's own reference"
+    said += _past_a_stop(line)
     at, operator = str(line.get("time", "")), line.get("operator")
     return {"at": at, "operator": operator, "kind": event, "lot": lot, "sentence": said}
 

@@ -48,7 +48,7 @@ def activate(
         detail = {"from": station.active() or "", **_reason(reason, stopped=stopped)}
         record(connection, "roll back", lot or "", operator, detail)
         end_alarms(connection)
-        opened.activate(lot, operator=operator)
+        opened.activate(lot, operator=operator, reason=reason)
 
 
 def decide_draft(
@@ -82,7 +82,7 @@ def decide_draft(
         end_alarms(connection)
         if threshold is not None and threshold != result.get("threshold"):
             opened.set_threshold(row["name"], image=threshold, operator=operator)
-        opened.activate(row["name"], operator=operator)
+        opened.activate(row["name"], operator=operator, reason=reason)
 
 
 def _reason(reason: str | None, *, stopped: bool) -> dict[str, str]:

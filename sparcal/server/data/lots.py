@@ -180,6 +180,14 @@ def require_known(station: StationFolder, name: str) -> dict[str, Any]:
     return station.read_lot(name)
 
 
+def require_listed(connection: sqlite3.Connection, station: StationFolder, name: str) -> None:
+    """A NotFoundError where nothing was ever judged by that name: no lot there is, and none that has gone since."""
+    if name == "" or (station.lot(name) / "lot.json").is_file():
+        return
+    if connection.execute("SELECT 1 FROM scores WHERE lot = ? LIMIT 1", (name,)).fetchone() is None:
+        raise NotFoundError(f"There is no lot {name!r}.")
+
+
 def planted_page(station: StationFolder, name: str) -> Path:
     """The page with every planted defect of a lot, found and missed, as it was written; a NotFoundError without one."""
     found = require_known(station, name)

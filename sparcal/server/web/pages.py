@@ -11,9 +11,9 @@ from starlette.responses import RedirectResponse, Response
 from sparcal.server.data import drafts, sessions
 from sparcal.server.data.corrections import offered_corrections
 from sparcal.server.data.database import current_revision
-from sparcal.server.data.lots import active_lot, planted_page
+from sparcal.server.data.lots import active_lot, planted_page, require_listed
 from sparcal.server.data.report import lot_report
-from sparcal.server.web.api.models.fields import LARGEST_ID
+from sparcal.server.web.api.models.fields import LARGEST_ID, ListedLot
 from sparcal.server.web.api_shapes import api_groups
 from sparcal.server.web.context import Context, Here
 from sparcal.server.web.errors import names_of
@@ -31,8 +31,11 @@ def front_page() -> Response:
 
 
 @router.get("/judge")
-def judge_page(request: Request, here: Here) -> Response:
-    """Scored images, worst first."""
+def judge_page(request: Request, here: Here, lot: ListedLot = None) -> Response:
+    """Scored images, worst first, of the active lot or of any other."""
+    if lot is not None:
+        with here.database.read() as connection:
+            require_listed(connection, here.station, lot)  # a page says so if there is none
     return _page(request, here, "judge")
 
 

@@ -101,7 +101,7 @@ def test_a_lot_that_judged_as_soon_as_it_was_calibrated_was_in_use(database, tmp
     parts = build_station(tmp_path / "line-4", train=4, good=4, bad=0)
     files = [content for _, content in parts.good]
     station = Station.open(tmp_path / "line-4")
-    station.calibrate(files[:3], "at once", activate=True)
+    station.calibrate(files[:3], "at once", reason="a test")
     station.calibrate(files[:3], "not yet", activate=False)
     folder = StationFolder(tmp_path / "line-4")
     folder.activate(None, "M. Weber")

@@ -33,7 +33,9 @@ def test_a_new_lot_begins_with_the_images_of_an_earlier_draft(client, csrf):
     assert "L3" not in [one["name"] for one in client.get("/api/drafts").json()["drafts"]]
 
 
-@pytest.mark.parametrize("path", ["/new?draft=99", "/new?draft=x", "/new?draft=-1", "/report?lot=L9", "/report"])
+@pytest.mark.parametrize(
+    "path", ["/new?draft=99", "/new?draft=x", "/new?draft=-1", "/judge?lot=L9", "/report?lot=L9", "/report"]
+)
 def test_what_is_not_there_is_a_page(client, path):
     answer = client.get(path, headers={"Accept": "text/html"})
     assert answer.status_code in {404, 422}

@@ -17,12 +17,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from sparcal.server.data import again, jobs, parts, retention, scores
+from sparcal.server.data.lots import require_listed
 from sparcal.server.data.room import Reserve
 from sparcal.server.data.watch_switch import read_switch, refused_files, turn_watching
 from sparcal.server.refusals import ConflictError
 from sparcal.server.web.api.drafts import BINARY, FileName
 from sparcal.server.web.api.models.drafts import UploadAnswer
-from sparcal.server.web.api.models.fields import LARGEST_ID, RecordId
+from sparcal.server.web.api.models.fields import LARGEST_ID, ListedLot, RecordId
 from sparcal.server.web.api.models.jobs import JobStarted
 from sparcal.server.web.api.models.judging import (
     AgainAnswer,
@@ -47,9 +48,6 @@ from sparcal.server.web.api.models.judging import (
 from sparcal.server.web.context import Context, Here
 
 router = APIRouter(tags=["judge"])
-ListedLot = Annotated[
-    str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
-]
 JudgedBefore = Annotated[
     str, Query(max_length=200, description="What judged them before; empty is the station's own reference.")
 ]
@@ -99,8 +97,8 @@ def switch_watching(body: WatchBody, here: Here) -> WatchAnswer:
 @router.get("/inspection/parts")
 def show_parts(here: Here, lot: ListedLot = None) -> PartsAnswer:
     """Parts of a lot that passed, that somebody found good and that could be added to the station."""
-    name = _lot(here, lot)
     with here.database.read() as connection:
+        name = _lot(here, connection, lot)
         found = [OfferedPart(sha=row["sha"], name=row["name"]) for row in parts.offered(connection, here.station, name)]
     return PartsAnswer(lot=name, parts=found, training=len(here.station.read_station()["images"]))
 
@@ -123,6 +121,7 @@ def offer_again(
     """How many images that another reference has judged could be judged again by the one that is active now."""
     meant = again.ChosenParts(lot, since=since, which=show, search=search)
     with here.database.read() as connection:
+        require_listed(connection, here.station, lot)
         found = again.not_judged_yet(connection, meant, here.station.active() or "")
     return AgainOffer(lot=lot, images=len(found))
 
@@ -139,8 +138,8 @@ def judge_images_again(body: AgainBody, here: Here) -> AgainAnswer:
 @router.get("/inspection/store")
 def show_store(here: Here, lot: ListedLot = None) -> StoreAnswer:
     """How full the station is, and how many images of a lot could be forgotten."""
-    name = _lot(here, lot)
     with here.database.read() as connection:
+        name = _lot(here, connection, lot)
         held = retention.usage(connection)
         plain = retention.may_go(connection, lot=name)
         every = retention.may_go(connection, lot=name, overruled=True)
@@ -181,7 +180,6 @@ def list_scores(
 ) -> ScoreList:
     """Scored images of one lot: the newest first, or the worst."""
     active = here.station.active() or ""
-    name = active if lot is None else lot
 
     def read() -> ScoreList:
         rows = scores.read_scores(connection, name, order=order, which=show, search=search, limit=limit, offset=offset)
@@ -194,6 +192,7 @@ def list_scores(
         )
 
     with here.database.read() as connection:
+        name = _lot(here, connection, lot)
         return here.known.answer(connection, ("scores", name, active, order, show, search, limit, offset), read)
 
 
@@ -201,7 +200,7 @@ def list_scores(
 def download_csv(here: Here, lot: ListedLot = None) -> Response:
     """Every score of a lot with its decision, as CSV."""
     with here.database.read() as connection:
-        text = scores.as_csv(scores.read_scores(connection, _lot(here, lot), limit=-1))
+        text = scores.as_csv(scores.read_scores(connection, _lot(here, connection, lot), limit=-1))
     return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment("scores.csv"))
 
 
@@ -209,7 +208,7 @@ def download_csv(here: Here, lot: ListedLot = None) -> Response:
 def download_overruled(here: Here, lot: ListedLot = None) -> Response:
     """The images whose verdict was overruled, with a CSV of their scores."""
     with here.database.read() as connection:
-        rows = scores.read_scores(connection, _lot(here, lot), which="overruled", limit=-1)
+        rows = scores.read_scores(connection, _lot(here, connection, lot), which="overruled", limit=-1)
     packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it after sending
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("scores.csv", scores.as_csv(rows))
@@ -266,8 +265,11 @@ def _watched_folder(here: Context) -> Path:
     return here.settings.watch
 
 
-def _lot(here: Context, lot: str | None) -> str:
-    return (here.station.active() or "") if lot is None else lot
+def _lot(here: Context, connection: sqlite3.Connection, lot: str | None) -> str:
+    """The lot that was asked about, which must have been there at some time; without a name, the active one."""
+    name = (here.station.active() or "") if lot is None else lot
+    require_listed(connection, here.station, name)
+    return name
 
 
 def _attachment(name: str) -> dict[str, str]:

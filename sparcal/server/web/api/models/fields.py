@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from sparcal.errors import DataError
@@ -29,6 +29,9 @@ Reason = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$"),
     Field(description="Needed to have a lot judge although a check says stop; kept for good."),
+]
+ListedLot = Annotated[
+    str | None, Query(max_length=200, description="A lot; empty is the station's own; none is the active.")
 ]
 LotName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_lot_name)]
 
