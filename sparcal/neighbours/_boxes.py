@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sparcal.neighbours._sketch import Sketch
 
-_WIDTH = 96  # leading axes; boxes are along the first of them
+LEADING_AXES = 64  # boxes are along the first of them
 _FIRST_SPLIT = 4  # slabs along the first axis, at least: halving alone would leave boxes half empty
 
 
@@ -47,7 +47,7 @@ class Boxes:
         from sparcal.neighbours import _search_kernels as loops
 
         others, room = ((), 2.0) if queries is None else ((queries,), 1.0)
-        width = min(_WIDTH, bank.shape[1] // 2)
+        width = min(LEADING_AXES, bank.shape[1] // 2)
         axes = None if like is None else like.sketch.axes
         sketch = Sketch.of(bank, *others, width=width, chunk=chunk, dtype=dtype, room=room, axes=axes)
         points = _at_least(loops.COARSE_AXES, sketch(bank, chunk).numpy())

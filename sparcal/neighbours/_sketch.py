@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sparcal.errors import DataError
 
-_SAMPLE = 2048  # rows that the axes are found from; their quality decides speed, never a result
+_SAMPLE = 1024  # rows that the axes are found from; their quality decides speed, never a result
 _PIECE = 128  # coordinates in one product: rounding is bounded by the longest sum, so short sums prove more
 _SHARE = 1 / 256  # (a + b)² <= (1 + share) a² + (1 + 1/share) b²: keeps the rounding allowance free of roots
 
