@@ -87,7 +87,10 @@ class PaDiM:
         for block, x in cell_blocks(level, channels):
             mean[block] = x.mean(dim=1)
             x.sub_(mean[block, None])
-            state[block] = kernel_state(x, self.ridge) if by_kernel else packed_factor(x, self.ridge)
+            if by_kernel:
+                kernel_state(x, self.ridge, out=state[block])
+            else:
+                state[block] = packed_factor(x, self.ridge)
         state = state.reshape(h, w, *state.shape[1:])
         self.channels_, self.total_, self.mean_ = channels, d, mean.reshape(h, w, c)
         self.kernel_, self.factor_ = (state, None) if by_kernel else (None, state)
@@ -141,17 +144,21 @@ def draw_channels(total: int, dimension: int, seed: int) -> Tensor:
 
 
 def cell_blocks(level: Tensor, channels: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Blocks of cells of (n, h, w, d) features as new float64 (cells, n, c), with the slice of cells each covers."""
-    cells = level.flatten(1, 2)
-    every = len(channels) == level.shape[-1]
-    step = max(1, _CHUNK_BYTES // (8 * len(level) * len(channels)))
+    """Blocks of cells of (n, h, w, d) features as float64 (cells, n, c), with the slice of cells each covers.
+
+    A block lies where the one before it lay, so that no memory has to be had anew.
+    """
+    cells, n, c = level.flatten(1, 2), len(level), len(channels)
+    every = c == level.shape[-1]
+    step = max(1, _CHUNK_BYTES // (8 * n * c))
+    room = level.new_empty(min(step, cells.shape[1]), n, c, dtype=torch.float64)
     for start in range(0, cells.shape[1], step):
         block = slice(start, min(start + step, cells.shape[1]))
         part = cells[:, block] if every else cells[:, block].index_select(2, channels)
-        yield block, part.transpose(0, 1).to(torch.float64, copy=True)
+        yield block, room[: part.shape[1]].copy_(part.transpose(0, 1))
 
 
-def kernel_state(centred: Tensor, ridge: float) -> Tensor:
+def kernel_state(centred: Tensor, ridge: float, *, out: Tensor | None = None) -> Tensor:
     """L^-1 X of each cell, with X = centred and L L^T = X X^T + (n - 1) ridge I.
 
     The covariance is X^T X / (n - 1) + ridge I, and by the Woodbury identity its inverse is
@@ -159,10 +166,14 @@ def kernel_state(centred: Tensor, ridge: float) -> Tensor:
 
     Args:
         centred: (cells, n, c).
+        out: where the result goes, in place of new memory.
     """
     gram = centred @ centred.mT
     gram.diagonal(dim1=-2, dim2=-1).add_((centred.shape[1] - 1) * ridge)
-    kernel: Tensor = torch.linalg.solve_triangular(_cholesky(gram, ridge), centred, upper=False)
+    # Solved as X^T L^-T: the library wants columns, and these are the rows of what is kept, so nothing is transposed.
+    factor = _cholesky(gram, ridge).mT
+    columns = None if out is None else out.mT
+    kernel: Tensor = torch.linalg.solve_triangular(factor, centred.mT, upper=True, left=False, out=columns).mT
     return kernel
 
 
