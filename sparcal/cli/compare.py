@@ -41,13 +41,17 @@ def tell_lots_apart(
 
 def print_comparison(rows: list[dict[str, Any]], first: str | None, second: str | None) -> None:
     """One row per fact, for people."""
+    from sparcal.calibration.check_words import check_title
+
     names = [OWN if name is None else name for name in (first, second)]
     if names[0] == names[1]:
         names = [f"{names[0]} (1)", f"{names[1]} (2)"]
     table = []
     for row in rows:
         values = [in_words(row[side]) if row["what"] == "correction" else row[side] for side in ("first", "second")]
-        table.append({"": row["what"], names[0]: values[0], names[1]: values[1]})
+        kind, _, check = row["what"].partition(": ")
+        if kind != "check":  # what it measured means little without its sentence, which `sparcal show` has
+            table.append({"": check_title(check) if check else kind, names[0]: values[0], names[1]: values[1]})
     print_table(table)
 
 

@@ -98,7 +98,7 @@ def progress(*stages: str) -> Iterator[Progress]:
                 running.append(bars.add_task(left.pop(0), total=total, count="", rate=""))
             speed = bars.tasks[-1].speed if total >= STEPS_WITH_A_RATE else None
             rate = "" if not speed else f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.0f} s each"
-            bars.update(running[-1], completed=done, total=total, count=f"{done}/{total}", rate=rate)
+            bars.update(running[-1], completed=done, total=total, count=f"{done} of {total}", rate=rate)
 
         yield report
 

@@ -282,6 +282,9 @@ def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:
         ("planted defects found", tested(a), tested(b)),
         ("checks", a.verdict, b.verdict),
     ]
-    numbers = [{check.name: check.number for check in record.checks} for record in (a, b)]
-    facts += [(f"check: {name}", numbers[0].get(name), numbers[1].get(name)) for name in numbers[0] | numbers[1]]
+    checks = [{check.name: check for check in record.checks} for record in (a, b)]
+    for name in checks[0] | checks[1]:
+        x, y = (side.get(name) for side in checks)
+        facts.append((f"check: {name}", x and x.number, y and y.number))
+        facts.append((f"verdict: {name}", x and x.verdict, y and y.verdict))
     return [{"what": what, "first": x, "second": y} for what, x, y in facts]

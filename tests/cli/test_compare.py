@@ -31,3 +31,13 @@ def test_a_lot_that_is_not_there(calibrated_line, capsys):
     for names in (["nope"], ["L1", "nope"]):
         assert run(["compare", str(calibrated_line / "station"), *names]) == 2
         assert "has no lot 'nope'; it has L1." in capsys.readouterr().err
+
+
+def test_checks_are_told_in_words(calibrated_line, capsys):
+    assert run(["compare", str(calibrated_line / "station"), "L1", "L1"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "Number of parts" in line]
+    assert [line.split("│")[2].strip() for line in lines] in (["ok"], ["look"])
+    assert run(["compare", str(calibrated_line / "station"), "L1", "L1", "--json"]) == 0
+    facts = {row["what"]: row["first"] for row in json.loads(capsys.readouterr().out)["compare"]}
+    assert facts["check: number"] == 6
+    assert facts["verdict: number"] in ("ok", "look")

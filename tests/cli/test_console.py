@@ -82,9 +82,9 @@ def test_a_bar_covers_every_stage(monkeypatch):
     assert r"Encoding [/] \x1b[31m" in said
     assert "/?" not in said, "a count whose end is not known yet"
     assert "each" not in said, "a rate of few steps, which are not alike"
-    assert "5/5" in said
+    assert "5 of 5" in said
     assert "Fitting and testing" in said
-    assert "4/4" in said
+    assert "4 of 4" in said
 
 
 class Terminal(io.StringIO):

@@ -226,7 +226,7 @@ ACCOUNTS: dict[str, Account] = {
         (
             "tests/corrections/test_corrections.py::test_coral_equals_the_textbook_formula",
             "tests/encoders/test_batchnorm.py::test_a_timm_resnet_equals_its_functional_form_with_mixed_statistics",
-            "tests/bench/test_metrics.py::test_aupro_equals_the_definition",
+            "tests/bench/metrics/test_region_overlap.py::test_aupro_equals_the_definition",
             "tests/bench/report/test_measured.py::test_the_main_table_follows_from_the_category_tables",
         ),
     ),

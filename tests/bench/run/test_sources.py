@@ -38,7 +38,13 @@ def test_every_module_that_a_unit_loads_is_covered(tmp_path):
 
 def test_what_decides_a_score_is_covered_and_what_shows_it_is_not():
     names = set(score_sources())
-    for part in ("bench.datasets.record", "bench.datasets.visa", "bench.metrics", "imaging.maps", "encoders.openclip"):
+    for part in (
+        "bench.datasets.record",
+        "bench.datasets.visa",
+        "bench.metrics.region_overlap",
+        "imaging.maps",
+        "encoders.openclip",
+    ):
         assert f"sparcal.{part}" in names
     for part in ("detectors.musc", "corrections.coral", "encoders.batchnorm", "neighbours.search", "sparc", "score"):
         assert f"sparcal.{part}" in names

@@ -1,4 +1,4 @@
-"""Image AUROC and AU-PRO, both exact and on a 0..1 scale.
+"""AU-PRO, exact and on a 0..1 scale, of images that come one at a time.
 
 AU-PRO is the area under the per-region overlap curve up to a false positive rate, as MVTec defines it and
 anomalib >= 2.3 computes it: regions are the 8-connected components of the masks, every distinct score is a threshold,
@@ -20,87 +20,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from sparcal.bench.metrics.inputs import as_binary, as_numbers
 from sparcal.errors import DataError, ShapeError
 from sparcal.settings import in_short, is_number, several
 
-METRICS = ("image_auroc", "aupro_0.3", "aupro_0.05")
-LIMITS = (0.3, 0.05)  # of AU-PRO, in the order of METRICS
-
 _SAMPLE = 1 << 20  # background scores looked at to guess the limit's score
 _BLOCK = 1 << 18  # region pixels worked on at once
-
-
-def paper_metrics(
-    labels: ArrayLike,
-    scores: ArrayLike | Tensor,
-    regions: Iterable[tuple[NDArray[np.bool_], NDArray[np.float32]]] | None,
-) -> dict[str, float]:
-    """The paper's three numbers by name, 0 to 100.
-
-    Args:
-        regions: mask and map of every image, read one pair at a time; None where there are no masks, and no AU-PRO.
-    """
-    areas: tuple[float, ...] = (float("nan"),) * len(LIMITS)
-    if regions is not None:
-        accumulator = AuproAccumulator()
-        for mask, score_map in _pairs(regions):
-            accumulator.update(mask, score_map)
-        if accumulator.images != (judged := _to_numpy(labels).size):
-            raise ShapeError(
-                f"paper_metrics needs a mask and a map for each of {judged} images, got {accumulator.images}: pass None "
-                "where there are no masks."
-            )
-        areas = accumulator.compute(LIMITS)
-    return {name: 100 * value for name, value in zip(METRICS, (auroc(labels, scores), *areas), strict=True)}
-
-
-def _pairs(regions: object) -> Iterator[tuple[Any, Any]]:
-    expected = "paper_metrics needs a mask and a map of every image"
-    if not isinstance(regions, Iterable) or isinstance(regions, Tensor | np.ndarray):
-        raise DataError(f"{expected}, got {in_short(regions)}: pass pairs, or None where there are no masks.")
-    for pair in regions:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise DataError(f"{expected}, got {in_short(pair)} for one: pass pairs, or None where there are no masks.")
-        yield pair[0], pair[1]
-
-
-def auroc(labels: ArrayLike | Tensor, scores: ArrayLike | Tensor) -> float:
-    """Probability that an anomalous image scores above a normal one, ties counting half; nan if a class is empty.
-
-    Args:
-        labels: one 0 (normal) or 1 (anomalous) per image.
-        scores: one number per image, larger is more anomalous; infinite ones rank last or first.
-
-    >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    0.75
-    """
-    from scipy.stats import rankdata
-
-    truth, values = _to_numpy(labels), _to_numpy(scores)
-    if truth.ndim != 1 or truth.shape != values.shape:
-        raise ShapeError(
-            f"auroc needs one label and one score per image, got shapes {truth.shape} and {values.shape}: "
-            "pass two sequences of the same length."
-        )
-    positive = _binary(truth, "auroc labels")
-    values = values.astype(np.float64)
-    if np.isnan(values).any():
-        raise DataError(
-            f"auroc scores must be numbers, got {np.isnan(values).sum()} NaN among {len(values)}: "
-            "find the images whose score is not a number."
-        )
-    n_positive = int(positive.sum())
-    n_negative = len(positive) - n_positive
-    if n_positive == 0 or n_negative == 0:
-        return float("nan")
-    rank_sum = float(rankdata(values)[positive].sum())
-    return (rank_sum - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
 
 
 def aupro(
@@ -272,13 +202,13 @@ def _checked_pair(
     mask: ArrayLike | Tensor, score_map: ArrayLike | Tensor, subject: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """The mask as bool and the map as float32, or one sentence that says what is wrong with them."""
-    truth, values = _to_numpy(mask), _to_numpy(score_map)
+    truth, values = as_numbers(mask), as_numbers(score_map)
     if truth.ndim != 2 or truth.shape != values.shape:
         raise ShapeError(
             f"{subject} needs an (H, W) mask and a map of the same shape, got {truth.shape} and {values.shape}: "
             "resize the map to the mask and drop batch and channel axes."
         )
-    anomalous = _binary(truth, f"{subject} mask")
+    anomalous = as_binary(truth, f"{subject} mask")
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is rejected next
         scores = values.astype(np.float32, copy=False)
     finite = np.isfinite(scores)
@@ -290,35 +220,7 @@ def _checked_pair(
     return anomalous, scores
 
 
-def _binary(values: NDArray[Any], subject: str) -> NDArray[np.bool_]:
-    """`values` as bool; only 0 and 1 pass, because 255 may mean anomalous, unlabelled or a class index."""
-    if values.dtype == bool:
-        return values
-    truth: NDArray[np.bool_] = values != 0
-    if not np.array_equal(values, truth):
-        wrong = values[values != truth].flat[0]
-        raise DataError(
-            f"{subject} must hold only 0 and 1, got {wrong}: pass `x > 0` if every other value is anomalous."
-        )
-    return truth
-
-
 def _check_limits(fpr_limits: Sequence[float]) -> None:
     fpr_limits = several(fpr_limits, "AU-PRO fpr_limits", "numbers")
     if len(fpr_limits) == 0 or not all(map(is_number, fpr_limits)) or not all(0 < limit <= 1 for limit in fpr_limits):
         raise DataError(f"AU-PRO fpr_limits must lie in (0, 1], got {tuple(fpr_limits)}: the paper uses (0.3, 0.05).")
-
-
-def _to_numpy(values: ArrayLike | Tensor) -> NDArray[Any]:
-    """`values` as a numeric array; tensors may be on any device, need a gradient or be bfloat16."""
-    if isinstance(values, Tensor):
-        tensor = values.detach().cpu()
-        array = (tensor.float() if tensor.dtype.itemsize == 2 and tensor.is_floating_point() else tensor).numpy()
-    else:
-        try:
-            array = np.asarray(values)
-        except ValueError as error:  # ragged lists
-            raise ShapeError(f"Masks, maps, labels and scores must be arrays, got a ragged list: {error}.") from error
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"Masks, maps, labels and scores must be numeric, got dtype {array.dtype}: convert them first.")
-    return array

@@ -1,3 +1,5 @@
+"""AU-PRO against its definition, against anomalib's numbers, and what it refuses."""
+
 from __future__ import annotations
 
 import math
@@ -11,10 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import label
-from sklearn.metrics import roc_auc_score
 
-from sparcal.bench import metrics
-from sparcal.bench.metrics import AuproAccumulator, aupro, auroc
+from sparcal.bench.metrics import region_overlap
+from sparcal.bench.metrics.region_overlap import AuproAccumulator, aupro
 from sparcal.errors import DataError, ShapeError
 
 Pairs = tuple[list[np.ndarray], list[np.ndarray]]
@@ -92,50 +93,6 @@ VECTORS: dict[str, tuple[Pairs, float, float]] = {
 # ------------------------------------------------------------------------------------------------ AUROC
 
 
-@settings(deadline=None)  # the first call imports scipy.stats
-@given(st.lists(st.tuples(st.booleans(), st.integers(-4, 4)), min_size=2, max_size=60))
-def test_auroc_equals_scikit_learn_with_ties(pairs: list[tuple[bool, int]]) -> None:
-    labels, scores = [int(p[0]) for p in pairs], [p[1] / 3 for p in pairs]
-    if len(set(labels)) == 1:
-        assert math.isnan(auroc(labels, scores))
-    else:
-        assert auroc(labels, scores) == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
-
-
-def test_auroc_keeps_large_scores_apart_and_takes_tensors() -> None:
-    # A float32 sigmoid, as some metric libraries apply it to scores outside [0, 1], would make ties of these.
-    scores = torch.tensor([40.0, 41.0, 42.0, 43.0], requires_grad=True)
-    assert auroc(torch.tensor([False, False, True, True]), scores) == 1.0
-    assert auroc(torch.tensor([0, 1, 0, 1]), scores.to(torch.bfloat16)) == 0.75
-
-
-def test_auroc_ranks_infinite_scores() -> None:
-    assert auroc([0, 0, 1, 1], [-math.inf, 0.0, 1.0, math.inf]) == 1.0
-
-
-@pytest.mark.parametrize("labels", [[0, 0], [1, 1], []])
-def test_auroc_is_undefined_without_both_classes(labels: list[int]) -> None:
-    assert math.isnan(auroc(labels, np.arange(len(labels))))
-
-
-@pytest.mark.parametrize(
-    ("labels", "scores", "error", "message"),
-    [
-        ([0, 1, 1], [0.1, math.nan, math.nan], DataError, r"auroc scores must be numbers, got 2 NaN among 3: find"),
-        ([0, 1], [0.1, 0.2, 0.3], ShapeError, r"one label and one score per image, got shapes \(2,\) and \(3,\): pass"),
-        ([[0, 1]], [[0.1, 0.2]], ShapeError, r"got shapes \(1, 2\) and \(1, 2\)"),
-        ([0, 2], [0.1, 0.2], DataError, r"auroc labels must hold only 0 and 1, got 2: pass"),
-        (["good", "bad"], [0.1, 0.2], DataError, r"must be numeric, got dtype <U4: convert"),
-    ],
-)
-def test_auroc_rejects(labels: list[int], scores: list[float], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        auroc(labels, scores)
-
-
-# ------------------------------------------------------------------------------------------------ AU-PRO
-
-
 @pytest.mark.parametrize("name", VECTORS)
 def test_aupro_equals_anomalib(name: str) -> None:
     (masks, maps), at_30, at_5 = VECTORS[name]
@@ -158,7 +115,7 @@ def test_aupro_equals_the_definition(
     masks = [rng.random(size) < density for size in sizes]
     # Signed and centred, so that -0.0 and 0.0 both occur and must tie.
     maps = [np.float32(np.round((rng.random(size) - 0.5) * levels) / levels) for size in sizes]
-    with patch.object(metrics, "_SAMPLE", sample):
+    with patch.object(region_overlap, "_SAMPLE", sample):
         ours = aupro(iter(masks), iter(maps), limits)
     assert ours == pytest.approx([slow_aupro(masks, maps, limit) for limit in limits], abs=1e-9, nan_ok=True)
 
@@ -170,7 +127,7 @@ def test_aupro_is_exact_when_the_sample_misleads(order: int) -> None:
     for mask, score_map in zip(masks, maps, strict=True):
         mask[0, 0] = False
         score_map[0, 0] = 50 * order
-    with patch.object(metrics, "_SAMPLE", 3):
+    with patch.object(region_overlap, "_SAMPLE", 3):
         assert aupro(masks, maps, (0.3,))[0] == pytest.approx(slow_aupro(masks, maps, 0.3), abs=1e-12)
 
 
