@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -82,27 +84,42 @@ def plant_on(
         raise DataError("Planted defects need at least one good part to lie on, got none: show some.")
     defects = draw_defects(n, seed)
     parts = [number % len(images) for number in range(len(defects))]
-    opened = [np.asarray(open_image(source), np.uint8) for source in images]
+    # One photograph after the other, and of masks only what is asked of them: in native pixels either takes much memory.
+    by_part = sorted(range(len(defects)), key=lambda number: parts[number])
+    opened = lru_cache(maxsize=2)(lambda part: np.asarray(open_image(images[part]), np.uint8))
 
-    def work(number: int) -> tuple[Features, Mask, Geometry, Crop]:
+    def work(number: int) -> _PlantedDefect:
         from PIL import Image
 
-        image, mask = plant(opened[parts[number]], defects[number], outline)
+        image, mask = plant(opened(parts[number]), defects[number], outline)
         pixels, geometry = encoder.preprocess(Image.fromarray(image))
         with torch.inference_mode():
-            return encoder(pixels[None]), mask, geometry, crop_around(image, mask)
+            features = encoder(pixels[None])
+        h, w, _ = features.grids[0]
+        cells = cells_of(mask, geometry, (h, w))
+        return _PlantedDefect(max(extent(mask), 1.0), features, cells, geometry, crop_around(image, mask))
 
-    done = list(in_order(work, range(len(defects)), workers=workers))
-    grid = done[0][0].levels[0].shape[1:3]
+    found = dict(zip(by_part, in_order(work, by_part, workers=workers), strict=True))
+    done = [found[number] for number in range(len(defects))]
     return PlantedParts(
         defects=tuple(defects),
         part=tuple(parts),
-        pixels=tuple(max(extent(one[1]), 1.0) for one in done),
-        features=Features.cat([one[0] for one in done]),
-        cells=torch.from_numpy(np.stack([cells_of(one[1], one[2], (grid[0], grid[1])) for one in done])),
-        geometries=tuple(one[2] for one in done),
-        crops=tuple(one[3] for one in done),
+        pixels=tuple(one.pixels for one in done),
+        features=Features.cat([one.features for one in done]),
+        cells=torch.from_numpy(np.stack([one.cells for one in done])),
+        geometries=tuple(one.geometry for one in done),
+        crops=tuple(one.crop for one in done),
     )
+
+
+class _PlantedDefect(NamedTuple):
+    """What is kept of one image: the longer side of its defect in pixels, and the cells that show it."""
+
+    pixels: float
+    features: Features
+    cells: NDArray[np.bool_]
+    geometry: Geometry
+    crop: Crop
 
 
 def cells_of(mask: Mask, geometry: Geometry, grid: tuple[int, int]) -> NDArray[np.bool_]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from sparcal.calibration import planted_parts
 from sparcal.calibration.planted import draw_defects, plant
 from sparcal.calibration.planted_parts import cells_of, extent, plant_on
 from sparcal.errors import DataError
@@ -48,6 +51,21 @@ def test_some_defects_alone_are_those_defects():
     assert torch.equal(few.cells, parts.cells[numbers])
     assert few.on(2) == [1, 3, 5, 7]
     assert parts.lying_on({7}) == list(range(12)), "where none lies there, all count"
+
+
+def test_one_photograph_is_held_after_the_other(monkeypatch):
+    """Those of a line camera take 70 MB each."""
+    seen = []
+
+    def planted(image, defect, outline):
+        if not any(one() is image for one in seen):
+            seen.append(weakref.ref(image))
+        assert sum(one() is not None for one in seen) <= 2
+        return plant(image, defect, outline)
+
+    monkeypatch.setattr(planted_parts, "plant", planted)
+    plant_on(TinyEncoder(), [image.copy() for image in IMAGES] * 2, outline=None, n=16)
+    assert len(seen) == 6, "each is opened once"
 
 
 def test_threads_and_seeds():
