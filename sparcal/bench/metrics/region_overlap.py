@@ -112,19 +112,20 @@ class AuproAccumulator:
         floor, reached = _limit_score(self._background, total, max(fpr_limits) * total)
         top = _sorted_above(self._background, floor, reached)
         tied = reached - top.size  # background scoring exactly `floor`
-        areas = np.zeros(len(fpr_limits))
+        kinds = np.unique(np.concatenate([sizes for _, sizes in self._region_pixels]))
+        areas = np.zeros((len(fpr_limits), len(kinds)))
         for scores, sizes in self._reached_pixels(floor):
             from_least = np.searchsorted(top, scores, side="left")
             above = top.size - _past_ties(top, scores, from_least)
             at_or_above = top.size - from_least + np.where(scores == floor, tied, 0)
             step = at_or_above - above
-            for i, limit in enumerate(fpr_limits):
-                rise = np.clip(limit * total - above, 0, step)
-                area = rise**2 / (2 * np.maximum(step, 1)) + np.maximum(limit * total - at_or_above, 0)
-                areas[i] += np.sum(area / sizes)
-        return tuple(
-            float(area / (limit * total * self.regions)) for area, limit in zip(areas, fpr_limits, strict=True)
-        )
+            kind = np.searchsorted(kinds, sizes)
+            for i, most in enumerate(limit * total for limit in fpr_limits):
+                rise = np.clip(most - above, 0, step)
+                area = rise**2 / (2 * np.maximum(step, 1)) + np.maximum(most - at_or_above, 0)
+                areas[i] += np.bincount(kind, weights=area / most, minlength=len(kinds))
+        # Divided last, so that nothing is rounded where every pixel counts in full: a perfect map has an area of 1.
+        return tuple(float(np.sum(area / kinds) / self.regions) for area in areas)
 
     def _reached_pixels(self, floor: float) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int32]]]:
         """Scores >= floor of region pixels with their regions' sizes, ascending, so that searches walk through memory."""

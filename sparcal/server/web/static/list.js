@@ -1,5 +1,5 @@
 // What can be done with all parts of a list: a new lot, more parts for the station, room on the disk.
-import { api, attempt, counted, find, namedLot, number, reference, refresh, say, signature } from "/static/station.js";
+import { api, asks, attempt, counted, find, namedLot, number, reference, refresh, say, signature } from "/static/station.js";
 
 let lot = () => "";  // what judged the parts of the list
 export function offerActions(listed) { lot = listed; }
@@ -52,10 +52,7 @@ async function forget() {
   find("#forget-room").textContent = `${counted(store.images)} of ${counted(store.most_images)} images and ${size(store.bytes)} of ${size(store.most_bytes)} are in use. When the station is full, the oldest judged images make room by themselves.`;
   operator.value = sessionStorage.getItem("sparcal-operator") ?? "";
   show();
-  dialog.returnValue = "";
-  dialog.showModal();
-  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
-  if (dialog.returnValue !== "go") return;
+  if (await asks(dialog) !== "go") return;
   sessionStorage.setItem("sparcal-operator", operator.value.trim());
   const gone = await api("POST", "/inspection/forget", { operator: operator.value, lot: store.lot, overruled: also.checked });
   say(`${images(gone.images)} forgotten.`);

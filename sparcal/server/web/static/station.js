@@ -77,13 +77,30 @@ export async function attempt(work) {
   }
 }
 
+// Shows a dialog; the value of the button that closes it, none for going back. The event of a closing comes a moment later: if
+// somebody has asked again by then, it is no answer to the second question.
+const answers = new WeakMap();
+export function asks(dialog) {
+  answers.get(dialog)?.(dialog.returnValue);
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    answers.set(dialog, resolve);
+    dialog.addEventListener("close", function closed() {
+      if (dialog.open) return;
+      dialog.removeEventListener("close", closed);
+      resolve(dialog.returnValue);
+    });
+  });
+}
+
 // The operator's name: asked for each decision on a lot, and once per visit while judging.
 export async function signed(question, options = {}) { return (await signature(question, options))?.operator ?? null; }
 
 // The same with a reason, which a lot needs that a check says stop to, and with parts that can be left out.
-export function signature(question, { always = true, button = "Sign", note = "", reason = false, why: asked = "Why, although a check says stop?", parts = [] } = {}) {
+export async function signature(question, { always = true, button = "Sign", note = "", reason = false, why: asked = "Why, although a check says stop?", parts = [] } = {}) {
   const known = sessionStorage.getItem("sparcal-operator") ?? "";
-  if (!always && known) return Promise.resolve({ operator: known, reason: null });
+  if (!always && known) return { operator: known, reason: null };
   const dialog = find("#sign");
   const input = dialog.querySelector("input[name=operator]");
   const why = dialog.querySelector("textarea");
@@ -99,17 +116,12 @@ export function signature(question, { always = true, button = "Sign", note = "",
   find("#sign-note").hidden = !note;
   dialog.querySelector("button.main").textContent = button;
   input.value = known;
-  dialog.returnValue = "";
-  dialog.showModal();
+  const chosen = asks(dialog);
   if (reason) why.focus(); else input.select();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      const name = input.value.trim();
-      if (dialog.returnValue !== "sign" || !name) return resolve(null);
-      sessionStorage.setItem("sparcal-operator", name);
-      resolve({ operator: name, reason: reason ? why.value.trim() : null, parts: [...offers.querySelectorAll("input:checked")].map((box) => box.value) });
-    }, { once: true });
-  });
+  const name = (await chosen) === "sign" ? input.value.trim() : "";
+  if (!name) return null;
+  sessionStorage.setItem("sparcal-operator", name);
+  return { operator: name, reason: reason ? why.value.trim() : null, parts: [...offers.querySelectorAll("input:checked")].map((box) => box.value) };
 }
 
 // What a new lot is called, or null if somebody goes back.
@@ -118,11 +130,9 @@ export async function namedLot(note, suggestion = "") {
   const input = dialog.querySelector("input");
   dialog.querySelector("p").textContent = note;
   input.value = suggestion;
-  dialog.returnValue = "";
-  dialog.showModal();
+  const chosen = asks(dialog);
   input.select();
-  await new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
-  return (dialog.returnValue === "go" && input.value.trim()) || null;
+  return ((await chosen) === "go" && input.value.trim()) || null;
 }
 
 // Drop or pick images; they go up one after the other, so that they keep their order.
