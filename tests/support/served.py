@@ -43,7 +43,7 @@ class Parts:
     smeared: tuple[str, bytes]
 
 
-def build_station(path, *, train=16, good=14, bad=6, size=SIZE, seed=7):
+def build_station(path, *, train=16, good=14, bad=6, size=SIZE, seed=11):
     """Fit a station on rendered parts; returns the images of a lot for it."""
     demo = make_demo(seed, train=train, good=good, bad=bad, size=size)
     Station.fit([part.image for part in demo.train], host="patchcore", encoder=ENCODER, path=path)
