@@ -32,6 +32,7 @@ COLUMNS = (
 )
 PACKAGES = ("sparcal", "torch", "numpy", "numba", "anomalib", "faiss-cpu", "timm")
 PICTURE = "speed-growth.png"
+CLOSE = 2  # ends of curves, one so many times the other, whose numbers would cover each other
 
 INTRODUCTION = """# Speed
 
@@ -173,7 +174,12 @@ def draw(curves: Sequence[Curve], target: Path) -> None:
         column, colour = quantities.index(curve.against), f"C{steps.index(curve.step)}"
         seconds = [cost.cpu_s for cost in curve.costs]
         axes[0, column].loglog(curve.amounts, seconds, marker="o", color=colour, label=curve.step)
-        beside = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "color": colour}
+        beside = {
+            "xytext": (6, 0),
+            "textcoords": "offset points",
+            "va": _clear_of_others(curve, curves),
+            "color": colour,
+        }
         axes[0, column].annotate(f"{curve.exponent:.1f}", (curve.amounts[-1], seconds[-1]), **beside)
         megabytes = [max(cost.extra_mb or 0, 0.1) for cost in curve.costs]
         axes[1, column].loglog(curve.amounts, megabytes, marker="o", color=colour)
@@ -191,6 +197,14 @@ def draw(curves: Sequence[Curve], target: Path) -> None:
     figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=len(steps), frameon=False)
     figure.savefig(target, format="png", dpi=110)
     plt.close(figure)
+
+
+def _clear_of_others(curve: Curve, curves: Sequence[Curve]) -> str:
+    """Where the number at the end of a curve stands: away from one that ends close above or below it."""
+    ends = {other.step: other.costs[-1].cpu_s for other in curves if other.against == curve.against}
+    mine = ends.pop(curve.step)
+    close = [end for end in ends.values() if max(end, mine) < CLOSE * min(end, mine)]
+    return "center" if not close else "bottom" if mine >= max(close) else "top"
 
 
 def machine() -> str:
