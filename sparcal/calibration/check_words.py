@@ -38,7 +38,7 @@ _PLAIN = {
         "expected benefit",
         "look",
     ): "Calibrating will probably not help: more parts, or parts of each kind, may change that.",
-    ("benefit", "ok"): "The lot uses what found the most.",
+    ("benefit", "ok"): "Nothing that was tried does clearly better.",
     ("benefit", "look"): "Calibrating does not help: the station's own reference is as good.",
     ("alone", "ok"): "No, each part has another like it.",
     ("alone", "look"): "Different all over: {parts}. If good, show another one like {it}.",

@@ -111,8 +111,8 @@ def check_odd(maps: Tensor | None, own_spread: float, names: Sequence[str]) -> C
     measure = f"{number:.1f} times as far from the others as good parts usually lie (limit {ODD})"
     odd = names_above(ODD, each, names)
     if odd:
-        verb = "looks" if len(odd) == 1 else "look"
-        sentence = f"{', '.join(odd)} {verb} defective, {measure}: look at it, and calibrate without it."
+        verb, them = ("looks", "it") if len(odd) == 1 else ("look", "them")
+        sentence = f"{', '.join(odd)} {verb} defective, {measure}: look at {them}, and calibrate without {them}."
         return Check("odd one out", number, "stop", sentence, odd)
     conspicuous = names_above(CONSPICUOUS, each, names)
     if conspicuous:

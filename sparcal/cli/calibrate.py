@@ -156,14 +156,19 @@ def _news(sentence: str, said: Sequence[str]) -> str:
 
 
 def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
+    from sparcal.calibration.check_words import check_title
+
     if (page := lot.self_test_page()) is not None:
         print_sentence(f"The planted defects, found and missed, are on {page}.")
     tell_nameless(lot.record.operator)
     stopped = stopping(lot.record.checks)
     if not stopped:
-        print_sentence(
-            f"Lot {lot.name} judges from now on." if active else f"Lot {lot.name} is written but does not judge yet."
-        )
+        looks = [check_title(check.name) for check in lot.record.checks if check.verdict == "look"]
+        if looks:
+            print_sentence(f"Look at what the table says of: {', '.join(looks)}.")
+        judge = f"sparcal score {station} IMAGES --lot {lot.name!r} --out FOLDER"
+        state = "judges from now on" if active else "is written but does not judge yet"
+        print_sentence(f"Lot {lot.name} {state}. To judge images with it: {judge}.")
         return
     if active:
         print_sentence(f"Lot {lot.name} judges from now on, although {stopped}.")

@@ -93,16 +93,21 @@ def score(
         raise typer.Exit(1)
 
 
-def _tell_stopped(own: Lot) -> None:
-    """Where no lot is active because a check stopped the last one, say so: its verdicts are what somebody waits for."""
-    if own.name is not None:
+def _tell_stopped(judging: Lot) -> None:
+    """Where a check stopped the lot that judges, or the last one, which therefore does not: that is what somebody must know."""
+    if judging.name is not None:
+        if judging.record.verdict == "stop":
+            say(
+                f"A check of lot {judging.name} says stop, so its verdicts may be wrong: "
+                f"sparcal show {judging.station.path} --lot {judging.name!r} tells which."
+            )
         return
-    last = own.station.folder.read_lots()[-1:]
+    last = judging.station.folder.read_lots()[-1:]
     if last and last[0]["verdict"] == "stop":
         name = last[0]["name"]
         say(
             f"Lot {name} was calibrated and does not judge, because a check says stop: "
-            f"sparcal show {own.station.path} --lot {name!r} tells which."
+            f"sparcal show {judging.station.path} --lot {name!r} tells which."
         )
 
 
