@@ -65,6 +65,7 @@ def calibrate(
         opened = Station.open(station, weights=weights, workers=core_count(), device=device, runtime=runtime)
         images = _first(k, find_images([str(part) for part in normals]))
         _check_asked(correction, len(images))
+    tell_nameless(operator)
     use_cores()
     with progress(f"Calibrating lot {lot}") as report:
         made = opened.calibrate(
@@ -81,8 +82,7 @@ def calibrate(
     if as_json:
         print_json({**made.record.to_json(), "active": active})
     else:
-        tell_lot(made)
-        _tell_state(station, made, active=active)
+        _tell_calibrated(station, made, active=active)
     if made.record.verdict == "stop" and not active:
         raise typer.Exit(1)
 
@@ -155,12 +155,12 @@ def _news(sentence: str, said: Sequence[str]) -> str:
     return news
 
 
-def _tell_state(station: Path, lot: Lot, *, active: bool) -> None:
+def _tell_calibrated(station: Path, lot: Lot, *, active: bool) -> None:
     from sparcal.calibration.check_words import check_title
 
+    tell_lot(lot)
     if (page := lot.self_test_page()) is not None:
         print_sentence(f"The planted defects, found and missed, are on {page}.")
-    tell_nameless(lot.record.operator)
     stopped = stopping(lot.record.checks)
     if not stopped:
         looks = [check_title(check.name) for check in lot.record.checks if check.verdict == "look"]

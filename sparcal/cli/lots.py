@@ -208,8 +208,7 @@ def _for_people(station: Station, lot: Lot, asked: Sequence[str]) -> None:
         asked: the answers to what was asked for; empty ones are left out.
     """
     record = lot.record
-    made = f"{record.created[:10]} {record.created[11:16]} UTC"
-    print_sentence(f"{lot.title}, made {made}{f' by {record.operator}' if record.operator else ''}.")
+    print_sentence(f"{lot.title}, {lot.origin}.")
     for answer in filter(None, asked):
         print_sentence(answer)
     if lot.name is None:

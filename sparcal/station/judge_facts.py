@@ -24,6 +24,7 @@ class JudgeFacts:
         name: None for a station's own reference.
         threshold: for image scores.
         title: by what images are judged, in a few words.
+        origin: at which station, when and by whom it was made; empty where that is not known.
         choice: why its correction was taken; empty where that is not known.
         sentence: what its threshold does.
         limit: the threshold with what it promised; None where that is not known.
@@ -35,6 +36,7 @@ class JudgeFacts:
     title: str
     choice: str
     sentence: str
+    origin: str = ""
     limit: Threshold | None = None
     checks: Sequence[Check] = ()
     self_test: SelfTest | None = None

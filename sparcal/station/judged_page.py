@@ -40,6 +40,7 @@ def write_page(path: Path, judge: JudgeFacts, rows: Sequence[Row]) -> Path:
         "error": counts["error"],
         "threshold": f"{judge.threshold:.4g}",
         "sentence": in_html(judge.sentence),
+        "origin": in_html(judge.origin),
         "choice": in_html(judge.choice),
         "histogram": _histogram(scores, judge.threshold),
         "others": in_html(_others(judge, rows)),

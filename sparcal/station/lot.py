@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from sparcal.calibration.defaults import ONE_IN, OWN_REFERENCE
 from sparcal.calibration.thresholds import Threshold
@@ -78,6 +78,12 @@ class Lot:
         return f"Lot {self.name}, {how}"
 
     @property
+    def origin(self) -> str:
+        """When it was made, and by whom."""
+        made = f"made {self.record.created[:10]} {self.record.created[11:16]} UTC"
+        return f"{made} by {self.record.operator}" if self.record.operator else made
+
+    @property
     def sentence(self) -> str:
         """By which lot parts are judged, and what its threshold does to good parts and planted defects."""
         limit = self.threshold.value
@@ -93,6 +99,7 @@ class Lot:
             threshold=self.threshold.value,
             limit=self.threshold,
             title=self.title,
+            origin=f"Station {self.station.path.resolve().name}; {self.origin}.",
             choice=self.record.choice.sentence,
             sentence=f"{self.threshold.sentence} The threshold {effect}.",
             checks=self.record.checks,
@@ -261,30 +268,3 @@ class Lot:
 
         remedy = FIT_AGAIN if self.name is None else CALIBRATE_AGAIN
         return verified(self.folder / name, self.record.files.get(name), remedy=remedy)
-
-
-def compare(first: Lot, second: Lot) -> list[dict[str, Any]]:
-    """What differs between two lots, one row per fact: `what`, `first`, `second`."""
-    a, b = first.record, second.record
-
-    def tested(record: LotRecord) -> str | None:
-        return None if record.self_test is None else f"{record.self_test.found} of {record.self_test.planted}"
-
-    facts: list[tuple[str, Any, Any]] = [
-        ("created", a.created, b.created),
-        ("operator", a.operator, b.operator),
-        ("calibration images", len(a.images), len(b.images)),
-        ("images in both", *(len({h for _, h in a.images} & {h for _, h in b.images}),) * 2),
-        ("correction", a.correction, b.correction),
-        ("threshold", first.threshold.value, second.threshold.value),
-        ("threshold from", first.threshold.basis, second.threshold.basis),
-        ("pixel threshold", first.pixel_threshold.value, second.pixel_threshold.value),
-        ("planted defects found", tested(a), tested(b)),
-        ("checks", a.verdict, b.verdict),
-    ]
-    checks = [{check.name: check for check in record.checks} for record in (a, b)]
-    for name in checks[0] | checks[1]:
-        x, y = (side.get(name) for side in checks)
-        facts.append((f"check: {name}", x and x.number, y and y.number))
-        facts.append((f"verdict: {name}", x and x.verdict, y and y.verdict))
-    return [{"what": what, "first": x, "second": y} for what, x, y in facts]

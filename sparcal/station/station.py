@@ -15,7 +15,7 @@ from sparcal.imaging.decode import ImageSource
 from sparcal.imaging.find import image_sources
 from sparcal.settings import check_workers, classes, file_path, text
 from sparcal.station.folder import StationFolder
-from sparcal.station.lot import Lot, compare
+from sparcal.station.lot import Lot
 from sparcal.station.lot_name import clean_name
 from sparcal.station.lot_record import LotRecord, own_record
 from sparcal.station.record import StationRecord
@@ -264,14 +264,14 @@ class Station:
         """Set thresholds of a lot by hand, recorded as such; None takes the calibrated one back."""
         lot = None if name is None else str(self.folder.read_lot(clean_name(name))["name"])
         text(operator, "The operator", optional=True)
-        chosen = {kind: value for kind, value in (("image", image), ("pixel", pixel)) if value is not None}
-        for value in chosen.values():
-            by_hand(value)
+        chosen = {kind: by_hand(x).value for kind, x in (("image", image), ("pixel", pixel)) if x is not None}
         self.folder.set_thresholds(lot, chosen, operator)
         return self.own() if lot is None else self.lot(lot)
 
     def compare(self, first: str | None, second: str | None) -> list[dict[str, Any]]:
         """What differs between two lots, one row per fact; None stands for the station's own reference."""
+        from sparcal.station.comparing import compare
+
         return compare(*(self.own() if name is None else self.lot(name) for name in (first, second)))
 
     def history(self) -> list[dict[str, Any]]:

@@ -41,3 +41,11 @@ def test_checks_are_told_in_words(calibrated_line, capsys):
     facts = {row["what"]: row["first"] for row in json.loads(capsys.readouterr().out)["compare"]}
     assert facts["check: number"] == 6
     assert facts["verdict: number"] in ("ok", "look")
+
+
+def test_what_was_planted_is_compared_too(calibrated_line, capsys):
+    assert run(["compare", str(calibrated_line / "station"), "L1", "L1", "--json"]) == 0
+    facts = {row["what"]: row["first"] for row in json.loads(capsys.readouterr().out)["compare"]}
+    assert " of " in facts["planted defects found"]
+    assert " of " in facts["faint planted defects found"]
+    assert "pixels from which nine in ten are found" in facts

@@ -105,7 +105,7 @@ COVERS = {
     "station/test_lot.py": ("station/lot_record",),
     "test_plugins.py": ("testing/dataset_contract",),
     "station/test_making.py": ("calibration/asked", "station/given_features"),
-    "station/test_station.py": ("station/features", "station/host_parts", "station/record"),
+    "station/test_station.py": ("station/comparing", "station/features", "station/host_parts", "station/record"),
     "system/web/test_faults.py": (*("server/work/calibrating", "server/work/supervisor"),),
     "system/web/test_parts.py": (*("server/data/corrections", "server/work/pictures"),),
 }

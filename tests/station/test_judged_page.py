@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparcal.calibration.check import Check
 from sparcal.station.judge_facts import JudgeFacts
-from sparcal.station.judged_page import BARS, HEIGHT, _checks, _histogram, close_calls
+from sparcal.station.judged_page import BARS, HEIGHT, _checks, _histogram, close_calls, write_page
 
 SCORES = st.floats(0, 1e4, allow_subnormal=False)
 
@@ -50,3 +50,11 @@ def test_a_stop_lies_open_and_checks_have_the_titles_of_the_tables():
     assert "<span>Position</span> Fine." in folded
     stopped = replace(facts, checks=[*facts.checks, Check("duplicates", 2.0, "stop", "Twice.")])
     assert _checks(stopped).startswith("<details open><summary>Checks of this calibration: 1 stop, 1 ok</summary>")
+
+
+def test_a_page_that_is_filed_says_where_when_and_by_whom_its_lot_was_made(station, tmp_path):
+    lot = station.lot("L1")
+    write_page(tmp_path / "index.html", lot.on_page(), [])
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    made = lot.record.created
+    assert f"Station {station.path.name}; made {made[:10]} {made[11:16]} UTC by Ada." in page
