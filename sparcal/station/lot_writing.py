@@ -52,7 +52,7 @@ def write_lot(folder: StationFolder, temporary: Path, record: LotRecord, *, acti
     with folder.locked():
         folder.move_in(temporary, folder.lot(record.name))
         stopped = record.verdict == "stop"
-        active = activate and (not stopped or bool(reason))
+        active = activate and (not stopped or bool(reason and reason.strip()))
         since = folder.set_active(record.name) if active else None
         details = {"lot": record.name, "operator": record.operator, "verdict": record.verdict, "active": active}
         folder.log("calibrate", details | ({"reason": reason} if active and stopped else {}), time=since)

@@ -65,7 +65,7 @@ def why_past_stop(lot: Mapping[str, Any], reason: str | None) -> dict[str, str]:
     """What the history keeps of the reason to judge with a lot that a check stopped; no other lot needs one."""
     if lot.get("verdict") != "stop":
         return {}
-    if not reason:
+    if not reason or not reason.strip():
         raise DataError(
             f"A check of lot {lot['name']!r} says stop, so it judges only if somebody gives a reason, got none: write it "
             "down (sparcal lots --activate NAME --reason TEXT, activate(reason=TEXT)), or calibrate a new lot."

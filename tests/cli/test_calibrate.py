@@ -76,6 +76,9 @@ def test_a_lot_judges_past_a_stop_for_a_reason_that_is_kept(calibrated_line, sta
     assert run(["lots", station, "--activate", "L3"]) == 2
     error = capsys.readouterr().err
     assert "A check of lot 'L3' says stop, so it judges only if somebody gives a reason, got none" in error
+    assert run(["lots", station, "--activate", "L3", "--reason", "  "]) == 2, "blanks are no reason"
+    assert run([*words, "L4", "--reason", "  "]) == 1
+    assert "does not judge" in capsys.readouterr().out
     assert run(["lots", station, "--activate", "L3", "--reason", "The shift lead agrees.", "--operator", "Bo"]) == 0
     assert run(["lots", station, "--activate", "L1", "--reason", "No check stops this one."]) == 0
     capsys.readouterr()
